@@ -1,0 +1,1 @@
+"""Makes data, trains models and measures them."""
