@@ -22,12 +22,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("out", type=Path, help="a folder without shards; it is made when it does not exist")
     parser.add_argument("--count", type=int, default=1000, help="how many scenes (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="which series of scenes (default: %(default)s)")
-    parser.add_argument(
-        "--size", type=int, default=112, help="pixels a side, 16 to 1024 (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--per-shard", type=int, default=1000, help="scenes in a shard (default: %(default)s)"
-    )
+    parser.add_argument("--size", type=int, default=112, help="pixels a side, 16 to 1024 (default: %(default)s)")
+    parser.add_argument("--per-shard", type=int, default=1000, help="scenes in a shard (default: %(default)s)")
     parser.set_defaults(run=run)
 
 
@@ -37,8 +33,6 @@ def run(args: argparse.Namespace) -> int:
     Raises StudioError for values out of range and for a folder that already holds shards.
     """
     with tqdm(total=max(args.count, 0), unit="scene") as bar:
-        paths = write_shards(
-            args.out, args.count, args.seed, args.size, per_shard=args.per_shard, progress=bar.update
-        )
+        paths = write_shards(args.out, args.count, args.seed, args.size, per_shard=args.per_shard, progress=bar.update)
     print(f"{args.count} scenes in {len(paths)} shard{'' if len(paths) == 1 else 's'} in {args.out}.")
     return 0

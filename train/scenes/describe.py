@@ -23,9 +23,7 @@ def describe_scene(seed: int, index: int, options: SceneOptions = SceneOptions()
     Raises StudioError when `seed` or `index` is below 0.
     """
     if seed < 0 or index < 0:
-        raise StudioError(
-            f"Seed {seed} and index {index} name no scene: both count from 0. Give whole numbers from 0."
-        )
+        raise StudioError(f"Seed {seed} and index {index} name no scene: both count from 0. Give whole numbers from 0.")
     chance = Chance(seed, index)
     groups = _place_groups(chance, options)
     ground = _draw_ground(chance, options)
@@ -109,9 +107,7 @@ def _draw_ground(chance: Chance, options: SceneOptions) -> Ground:
     if kind in ("checker", "stripes"):
         colours = (colours[0], _softened(colours[1], colours[0]))
     low, high = {"checker": (4, 10), "stripes": (6, 16), "noise": (14, 40), "blur": (3, 5)}.get(kind, (1, 1))
-    return Ground(
-        kind, names, colours, chance.whole(low, high), chance.between(0, 2 * pi), chance.whole(0, 2**31 - 1)
-    )
+    return Ground(kind, names, colours, chance.whole(low, high), chance.between(0, 2 * pi), chance.whole(0, 2**31 - 1))
 
 
 def _draw_clutter(chance: Chance, options: SceneOptions) -> tuple[Clutter, ...]:

@@ -164,7 +164,5 @@ def add_clutter(picture: Image.Image, clutter: tuple[Clutter, ...]) -> None:
     for item in clutter:
         side = max(2, round(item.side * size))
         top, left = (round(middle * size - side / 2) for middle in item.centre)
-        stencil = _stencil(item.shape, item.angle).resize(
-            (side, side), Image.Resampling.BILINEAR, reducing_gap=2.0
-        )
+        stencil = _stencil(item.shape, item.angle).resize((side, side), Image.Resampling.BILINEAR, reducing_gap=2.0)
         picture.paste(item.colour, (left, top, left + side, top + side), stencil)

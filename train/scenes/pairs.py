@@ -33,9 +33,7 @@ _STREAM = 1  # keeps the choices of pairs apart from those of the scene itself
 _TRIES = 40
 
 
-def minimal_pair(
-    scene: Scene, attribute: str | None = None, names: Sequence[str] = OBJECT_NAMES
-) -> tuple[str, Scene]:
+def minimal_pair(scene: Scene, attribute: str | None = None, names: Sequence[str] = OBJECT_NAMES) -> tuple[str, Scene]:
     """(attribute, other scene): `scene` changed in one attribute that its caption mentions.
 
     `attribute` is one of ATTRIBUTES, or None for any. A new object, for "identity", comes from `names`. Each
@@ -132,9 +130,7 @@ def _swapped_in(groups: Sequence[Group], number: int, changed: Sequence[PlacedOb
 Change = Callable[[Sequence[Group], int, Chance, Sequence[str]], "list[Group] | None"]
 
 
-def _other_identity(
-    groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]
-) -> list[Group] | None:
+def _other_identity(groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]) -> list[Group] | None:
     first = groups[number][0]
     present = {group[0].name for group in groups}
     pool = [name for name in names if name not in present and first.orientation in orientations_of(name)]
@@ -144,9 +140,7 @@ def _other_identity(
         pool = [name for name in pool if not named(name).outline]
     for name in chance.several(pool, min(_TRIES, len(pool))):
         changed = [
-            replace(
-                item, name=name, box=pushed_inside(box_around(name, item.orientation, item.side, item.centre))
-            )
+            replace(item, name=name, box=pushed_inside(box_around(name, item.orientation, item.side, item.centre)))
             for item in groups[number]
         ]
         found = _swapped_in(groups, number, changed)
@@ -155,9 +149,7 @@ def _other_identity(
     return None
 
 
-def _other_size(
-    groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]
-) -> list[Group] | None:
+def _other_size(groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]) -> list[Group] | None:
     alone = len(groups) == 1 and len(groups[0]) == 1
     words = [word for word in SIZES if word != groups[number][0].size and (alone or word != "large")]
     for word in chance.several(words, len(words)):
@@ -178,9 +170,7 @@ def _other_size(
     return None
 
 
-def _other_place(
-    groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]
-) -> list[Group] | None:
+def _other_place(groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]) -> list[Group] | None:
     item = groups[number][0]
     places = [(y / 6, x / 6) for y in (1, 3, 5) for x in (1, 3, 5)]
     for y, x in chance.several(places, len(places)):
@@ -192,9 +182,7 @@ def _other_place(
     return None
 
 
-def _other_relation(
-    groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]
-) -> list[Group] | None:
+def _other_relation(groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]) -> list[Group] | None:
     one, two = groups[0][0], groups[1][0]
     moved = []
     for item, centre in ((one, two.centre), (two, one.centre)):
@@ -203,14 +191,10 @@ def _other_relation(
     before = relation_of(one, two)
     if before is None or relation_of(moved[0], moved[1]) != OPPOSITE[before]:
         return None
-    return (
-        [(moved[0],), (moved[1],)] if fits(moved[0].box, [moved[1].box]) and fits(moved[1].box, []) else None
-    )
+    return [(moved[0],), (moved[1],)] if fits(moved[0].box, [moved[1].box]) and fits(moved[1].box, []) else None
 
 
-def _other_count(
-    groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]
-) -> list[Group] | None:
+def _other_count(groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]) -> list[Group] | None:
     group, first = groups[number], groups[number][0]
     total = sum(len(others) for others in groups)
     if len(group) > 1 and (total == MOST_OBJECTS or chance.happens(0.5)):
@@ -231,9 +215,7 @@ def _other_orientation(
     words = [word for word in orientations_of(first.name) if word != first.orientation]
     for word in chance.several(words, len(words)):
         changed = [
-            replace(
-                item, orientation=word, box=pushed_inside(box_around(item.name, word, item.side, item.centre))
-            )
+            replace(item, orientation=word, box=pushed_inside(box_around(item.name, word, item.side, item.centre)))
             for item in groups[number]
         ]
         found = _swapped_in(groups, number, changed)
@@ -242,9 +224,7 @@ def _other_orientation(
     return None
 
 
-def _other_tint(
-    groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]
-) -> list[Group] | None:
+def _other_tint(groups: Sequence[Group], number: int, chance: Chance, names: Sequence[str]) -> list[Group] | None:
     tint = chance.pick([word for word in TINTS if word != groups[number][0].tint])
     return _swapped_in(groups, number, [replace(item, tint=tint) for item in groups[number]])
 

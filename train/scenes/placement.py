@@ -78,11 +78,7 @@ def overlap(one: Box, two: Box) -> float:
 
 def fits(box: Box, others: Iterable[Box]) -> bool:
     """Whether an object can lie at `box`: inside, its place clear, hardly anything of the others covered."""
-    return (
-        is_inside(box)
-        and is_clear(middle(box))
-        and all(overlap(box, other) <= _MOST_OVERLAP for other in others)
-    )
+    return is_inside(box) and is_clear(middle(box)) and all(overlap(box, other) <= _MOST_OVERLAP for other in others)
 
 
 def free_box(chance: Chance, name: str, orientation: str, size: str, taken: Sequence[Box]) -> Box | None:

@@ -109,11 +109,7 @@ class SceneOptions:
                 f"A scene cannot hold {least} to {most} objects: it holds 1 to {MOST_OBJECTS}. "
                 "Give (least, most) within that."
             )
-        if (
-            len(self.weights) != MOST_OBJECTS
-            or min(self.weights) < 0
-            or sum(self.weights[least - 1 : most]) <= 0
-        ):
+        if len(self.weights) != MOST_OBJECTS or min(self.weights) < 0 or sum(self.weights[least - 1 : most]) <= 0:
             raise StudioError(
                 f"The weights {self.weights} do not say how often {least} to {most} objects come: "
                 f"give {MOST_OBJECTS} numbers from 0, not all 0 in that range."
@@ -128,14 +124,11 @@ class SceneOptions:
         unknown = [kind for kind in self.grounds if kind not in GROUND_KINDS]
         if unknown or not self.grounds:
             raise StudioError(
-                f"The grounds {self.grounds} cannot be painted: known are {', '.join(GROUND_KINDS)}. "
-                "Choose from them."
+                f"The grounds {self.grounds} cannot be painted: known are {', '.join(GROUND_KINDS)}. Choose from them."
             )
         for label in ("tinted", "turned", "plainly"):
             share = getattr(self, label)
             if not 0 <= share <= 1:
                 raise StudioError(f"{label} is {share}, but it is a share: give a number from 0 to 1.")
         if not 0 <= self.clutter <= 40:
-            raise StudioError(
-                f"clutter is {self.clutter}, but a scene takes 0 to 40 small shapes: choose within that."
-            )
+            raise StudioError(f"clutter is {self.clutter}, but a scene takes 0 to 40 small shapes: choose within that.")

@@ -66,13 +66,9 @@ def write_shards(
 
 def _check(out: Path, count: int, seed: int, size: int, per_shard: int) -> None:
     if count < 1:
-        raise StudioError(
-            f"{count} scenes cannot be written: a data set holds at least 1. Give a count from 1."
-        )
+        raise StudioError(f"{count} scenes cannot be written: a data set holds at least 1. Give a count from 1.")
     if seed < 0:
-        raise StudioError(
-            f"Seed {seed} names no series of scenes: seeds count from 0. Give a whole number from 0."
-        )
+        raise StudioError(f"Seed {seed} names no series of scenes: seeds count from 0. Give a whole number from 0.")
     if not SMALLEST <= size <= LARGEST:
         raise StudioError(
             f"Scenes cannot be drawn at {size} pixels a side: sizes go from {SMALLEST} to {LARGEST}. "
@@ -83,9 +79,7 @@ def _check(out: Path, count: int, seed: int, size: int, per_shard: int) -> None:
             f"A shard cannot hold {per_shard} scenes: it holds 1 to {_MOST_PER_SHARD}. Choose within that."
         )
     if count > 100_000 * per_shard:
-        raise StudioError(
-            f"{count} scenes need more than 100000 shards of {per_shard}. Give more scenes to a shard."
-        )
+        raise StudioError(f"{count} scenes need more than 100000 shards of {per_shard}. Give more scenes to a shard.")
     if out.exists() and not out.is_dir():
         raise StudioError(f"{out} is a file, and shards go into a folder. Name a new folder.")
     if out.is_dir():
@@ -143,9 +137,7 @@ def _sample(key: str, seed: int, index: int, size: int, options: SceneOptions) -
         "seed": seed,
         "index": index,
         "size": size,
-        "objects": [
-            object_record(number, item, instances) for number, item in enumerate(scene.objects, start=1)
-        ],
+        "objects": [object_record(number, item, instances) for number, item in enumerate(scene.objects, start=1)],
         "ground": {"kind": scene.ground.kind, "colours": list(scene.ground.names)},
         "minimal_pair": _pair_record(scene, options),
     }

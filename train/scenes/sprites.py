@@ -48,9 +48,7 @@ def _trim(picture: Image.Image) -> Image.Image:
 
 
 def _drawn(name: str, side: int) -> Image.Image:
-    encoded = resvg_py.svg_to_bytes(
-        svg_path=str(svg_path(name)), width=side, height=side, skip_system_fonts=True
-    )
+    encoded = resvg_py.svg_to_bytes(svg_path=str(svg_path(name)), width=side, height=side, skip_system_fonts=True)
     return _trim(Image.open(io.BytesIO(encoded)).convert("RGBA"))
 
 
@@ -119,9 +117,7 @@ def recolour(rgb: NDArray[np.float32], alpha: NDArray[np.float32], tint: str) ->
     return np.asarray((colour * shade + (1 - colour) * light) * alpha, dtype=np.float32)
 
 
-def placed_sprite(
-    name: str, height: int, width: int, orientation: str, tint: str | None
-) -> NDArray[np.float32]:
+def placed_sprite(name: str, height: int, width: int, orientation: str, tint: str | None) -> NDArray[np.float32]:
     """The object called `name` at (height, width) pixels: (height, width, 4), premultiplied, 0..1."""
     wanted = max(height, width)
     level = next((side for side in LEVELS if side >= wanted), LEVELS[-1])

@@ -12,7 +12,7 @@ from train.scenes.sprites import TINTS, orientations_of, placed_sprite, sprite, 
 
 
 def test_every_name_and_every_drawing_is_used_once():
-    assert len(set(OBJECT_NAMES)) == len(OBJECT_NAMES) >= 120
+    assert len(set(OBJECT_NAMES)) == len(OBJECT_NAMES) >= 100
     assert len({item.hexcode for item in OBJECTS}) == len(OBJECTS)
     assert list(OBJECT_NAMES) == sorted(OBJECT_NAMES)
 
@@ -21,9 +21,7 @@ def test_no_name_is_a_kind_of_another():
     apart = {"hot dog", "ferris wheel"}  # neither is a dog or a wheel to anyone
     words = {name: name.split() for name in OBJECT_NAMES}
     heads = [
-        name
-        for name in OBJECT_NAMES
-        if any(name != other and words[other][-1] == name for other in set(words) - apart)
+        name for name in OBJECT_NAMES if any(name != other and words[other][-1] == name for other in set(words) - apart)
     ]
     assert heads == []
 
@@ -52,8 +50,8 @@ def test_articles_follow_the_sound():
 
 @pytest.mark.parametrize(
     ("name", "many"),
-    [("key", "keys"), ("bus", "buses"), ("mouse", "mice"), ("leaf", "leaves"), ("butterfly", "butterflies"),
-     ("sheep", "sheep"), ("tooth", "teeth"), ("peach", "peaches"), ("monkey", "monkeys"), ("axe", "axes")],
+    [("key", "keys"), ("bus", "buses"), ("leaf", "leaves"), ("butterfly", "butterflies"),
+     ("sheep", "sheep"), ("cactus", "cacti"), ("peach", "peaches"), ("monkey", "monkeys"), ("axe", "axes")],
 )  # fmt: skip
 def test_plurals_are_those_of_english(name: str, many: str):
     assert plural(name) == many

@@ -59,7 +59,8 @@ def test_a_pair_in_count_has_one_object_more_or_less():
 def test_a_pair_in_relation_turns_it_round():
     for base, other in pairs_in("relation", 20):
         before = relation_of(*base.objects)
-        assert before is not None and relation_of(*other.objects) == OPPOSITE[before]
+        assert before is not None
+        assert relation_of(*other.objects) == OPPOSITE[before]
         assert base.caption.replace(before, OPPOSITE[before]) == other.caption
 
 
@@ -97,17 +98,13 @@ def test_a_pair_without_a_wish_is_one_that_the_caption_mentions():
 
 def test_a_new_object_comes_from_the_names_that_are_given():
     for base, _ in pairs_in("identity", 20):
-        _, other = minimal_pair(
-            base, "identity", names=("cat", "dog", "apple", "key", "balloon", "chair", "lemon")
-        )
+        _, other = minimal_pair(base, "identity", names=("cat", "dog", "apple", "key", "balloon", "chair", "lemon"))
         new = {item.name for item in other.objects} - {item.name for item in base.objects}
         assert new <= {"cat", "dog", "apple", "key", "balloon", "chair", "lemon"}
 
 
 def test_an_attribute_that_is_unknown_or_not_mentioned_is_refused():
-    scene = next(
-        s for s in (describe_scene(33, i) for i in range(50)) if not any(s.plan.said) and not s.plan.relation
-    )
+    scene = next(s for s in (describe_scene(33, i) for i in range(50)) if not any(s.plan.said) and not s.plan.relation)
     with pytest.raises(StudioError, match="mentioning"):
         minimal_pair(scene, "tint")
     with pytest.raises(StudioError, match="choose one of"):

@@ -24,8 +24,10 @@ def test_the_same_scene_gives_the_same_bytes():
 
 def test_shapes_and_types_are_as_promised():
     image, instances = render_scene(SCENES[0], 64)
-    assert image.shape == (64, 64, 3) and image.dtype == np.uint8
-    assert instances.shape == (64, 64) and instances.dtype == np.uint8
+    assert image.shape == (64, 64, 3)
+    assert image.dtype == np.uint8
+    assert instances.shape == (64, 64)
+    assert instances.dtype == np.uint8
 
 
 def test_every_object_has_pixels_in_the_mask():
@@ -57,9 +59,7 @@ def test_the_mask_holds_the_pixels_that_an_object_covers_by_more_than_half():
             pictures.append(render_scene(replace(scene, ground=ground), 112))
         (dark, instances), (light, _) = pictures
         alpha = 1 - (light.astype(float) - dark.astype(float)).mean(axis=2) / 255
-        assert np.array_equal(
-            alpha[np.abs(alpha - 0.5) > 0.02] > 0.5, instances[np.abs(alpha - 0.5) > 0.02] > 0
-        )
+        assert np.array_equal(alpha[np.abs(alpha - 0.5) > 0.02] > 0.5, instances[np.abs(alpha - 0.5) > 0.02] > 0)
 
 
 def test_boxes_are_the_extents_of_the_masks():

@@ -36,9 +36,7 @@ def pixels(content: bytes) -> np.ndarray:
 def test_shards_have_the_layout_of_img2dataset(shards: list[Path]):
     assert [path.name for path in shards] == ["00000.tar", "00001.tar"]
     names = list(contents(shards[1]))
-    wanted = [
-        f"{key}.{end}" for key in ("000010000", "000010001") for end in ("json", "mask.png", "png", "txt")
-    ]
+    wanted = [f"{key}.{end}" for key in ("000010000", "000010001") for end in ("json", "mask.png", "png", "txt")]
     assert names == wanted
     assert sorted(path.name for path in shards[0].parent.iterdir()) == [
         "00000.tar", "00000_stats.json", "00001.tar", "00001_stats.json",
@@ -84,9 +82,7 @@ def test_a_folder_that_holds_shards_is_refused_and_left_as_it_was(shards: list[P
     assert {path: path.read_bytes() for path in shards[0].parent.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"count": 0}, {"size": 15}, {"size": 2000}, {"seed": -1}, {"per_shard": 0}]
-)
+@pytest.mark.parametrize("wrong", [{"count": 0}, {"size": 15}, {"size": 2000}, {"seed": -1}, {"per_shard": 0}])
 def test_values_out_of_range_are_refused_before_anything_is_written(wrong: dict, tmp_path: Path):
     with pytest.raises(StudioError):
         write_shards(tmp_path / "out", **{"count": 2, "seed": 0, "size": 32, **wrong})
@@ -125,6 +121,4 @@ def test_the_examples_in_the_repository_are_those_that_the_command_writes(tmp_pa
     assert entries == json.loads((kept / "examples.json").read_text())
     for entry in entries:
         for name in (entry["image"], entry["mask"]):
-            assert np.array_equal(
-                pixels((tmp_path / name).read_bytes()), pixels((kept / name).read_bytes())
-            ), name
+            assert np.array_equal(pixels((tmp_path / name).read_bytes()), pixels((kept / name).read_bytes())), name

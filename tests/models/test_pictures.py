@@ -1,0 +1,123 @@
+"""Reading pictures: what files hide is made plain, and what is no picture is said in a sentence."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from models import open_picture
+from models.errors import PictureError
+
+
+def stored(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def two_halves() -> Image.Image:
+    canvas = np.zeros((20, 40, 3), np.uint8)
+    canvas[:, :20, 0] = 255
+    canvas[:, 20:, 2] = 255
+    return Image.fromarray(canvas)
+
+
+def test_all_eight_orientations_of_a_phone_photo_come_out_upright() -> None:
+    """A camera stores turned pixels and the turn that undoes it; each pair must show the same scene."""
+    undo = {
+        1: None,
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_90,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_270,
+    }
+    wanted = np.asarray(two_halves())
+    for orientation, turn in undo.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        turned = two_halves() if turn is None else two_halves().transpose(turn)
+        picture = open_picture(stored(turned, "PNG", exif=exif))
+        assert np.array_equal(np.asarray(picture), wanted), orientation
+
+
+def test_transparent_pixels_become_white_not_what_hides_under_them() -> None:
+    canvas = np.zeros((32, 32, 4), np.uint8)
+    canvas[..., 0] = canvas[..., 2] = 255
+    canvas[8:16, 8:16] = (0, 255, 0, 255)
+    picture = np.asarray(open_picture(stored(Image.fromarray(canvas))))
+    assert tuple(picture[0, 0]) == (255, 255, 255)
+    assert tuple(picture[10, 10]) == (0, 255, 0)
+
+
+def test_a_palette_with_transparent_entries_becomes_white_there() -> None:
+    image = Image.fromarray(np.array([[0, 1]], np.uint8), mode="P")
+    image.putpalette([255, 0, 255, 0, 0, 255])
+    picture = np.asarray(open_picture(stored(image, transparency=bytes([0, 255]))))
+    assert picture.tolist() == [[[255, 255, 255], [0, 0, 255]]]
+
+
+@pytest.mark.parametrize("kind", ["16-bit PNG", "float TIFF"])
+def test_deep_ramps_keep_their_range(kind: str) -> None:
+    ramp = np.linspace(0, 1, 64, dtype=np.float32)[None].repeat(4, 0)
+    if kind == "16-bit PNG":
+        data = stored(Image.fromarray((ramp * 65535).astype(np.uint16)))
+    else:
+        data = stored(Image.fromarray(ramp), "TIFF")
+    picture = np.asarray(open_picture(data))[0, :, 0].astype(int)
+    assert picture[0] == 0
+    assert picture[-1] == 255
+    assert np.abs(picture - np.linspace(0, 255, 64)).max() <= 1
+
+
+def test_the_first_frame_of_an_animation_is_taken_as_rgb() -> None:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    data = stored(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    picture = open_picture(data)
+    assert picture.mode == "RGB"
+    assert picture.getpixel((4, 4)) == (255, 0, 0)  # type: ignore[comparison-overlap]
+
+
+def test_the_content_decides_not_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "picture.jpg"
+    path.write_bytes(stored(two_halves(), "PNG"))
+    assert open_picture(path).size == (40, 20)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "not a picture that can be read"),
+        (b"<!DOCTYPE html><p>no", "not a picture that can be read"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture that can be read"),
+    ],
+)
+def test_files_that_are_no_pictures_are_refused(data: bytes, sentence: str) -> None:
+    with pytest.raises(PictureError, match=sentence):
+        open_picture(data)
+
+
+def test_a_truncated_jpeg_is_refused() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (200, 300, 3), dtype=np.uint8)
+    data = stored(Image.fromarray(noise), "JPEG")
+    with pytest.raises(PictureError, match="cannot be read to its end"):
+        open_picture(data[: len(data) * 2 // 3])
+
+
+@pytest.mark.parametrize(
+    ("size", "sentence"), [((6000, 5000), "30.0 megapixels"), ((20000, 20000), "larger than 25,000,000 pixels")]
+)
+def test_a_picture_beyond_25_megapixels_is_refused_by_its_header(size: tuple[int, int], sentence: str) -> None:
+    data = stored(Image.new("1", size))
+    with pytest.raises(PictureError, match=sentence):
+        open_picture(data)
+
+
+def test_a_strip_of_one_by_forty_pixels_works_and_one_by_fifty_one_does_not() -> None:
+    assert open_picture(stored(Image.new("RGB", (1, 40)))).size == (1, 40)
+    with pytest.raises(PictureError, match="51 times longer"):
+        open_picture(stored(Image.new("RGB", (51, 1))))

@@ -1,0 +1,62 @@
+"""Configs: what is wrong is named, what is right is as written, overrides reach every level."""
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import StudioError
+from train.config import load_config
+
+SHIPPED = Path(__file__).parents[2] / "train" / "configs"
+
+
+def test_the_shipped_twins_differ_in_name_and_attention_alone() -> None:
+    clip, diffclip = (load_config(SHIPPED / f"{name}_scenes.toml") for name in ("clip", "diffclip"))
+    assert clip.model.vision.attention == clip.model.text.attention == "standard"
+    assert diffclip.model.vision.attention == diffclip.model.text.attention == "differential"
+    as_standard = ["model.vision.attention=standard", "model.text.attention=standard"]
+    same = load_config(SHIPPED / "diffclip_scenes.toml", [*as_standard, "name=clip-scenes", "title=CLIP, scenes"])
+    assert same == clip
+    assert clip.samples >= 200_000
+    assert [stage.image_size for stage in clip.stages] == [64, 112]
+
+
+def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:
+    config = load_config(config_file, ["optim.lr=0.5", "model.vision.attention=standard", "stop_after=2"])
+    assert config.optim.lr == 0.5
+    assert config.model.vision.attention == "standard"
+    assert config.stop_after == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["optim.learning_rate=1"], "no setting 'learning_rate'"),
+        (["batchsize=4"], "did you mean 'batch_size'"),
+        (["batch_size=7"], "not a whole number of batches of 7"),
+        (["batch_size=1"], "no negatives"),
+        (["model.vision.head_width=16"], "must be even"),
+        (["model.text.heads=1"], "choose 2"),
+        (["optim.warmup_steps=8"], "leaves nothing of 8 steps"),
+        (["optim.lr=fast"], "must be of type float"),
+        (["precision=float16"], "choose auto, float32, bfloat16"),
+        (["stages=[]"], "no stages"),
+        (["stages=[{samples=8, image_size=20}]"], "not a multiple of 8"),
+        (["seed.x=1"], "is a value, not a table"),
+        (["no-equals-sign"], "write key=value"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_to_do(config_file: Path, settings: list[str], sentence: str) -> None:
+    with pytest.raises(StudioError, match=sentence):
+        load_config(config_file, settings)
+
+
+def test_a_missing_file_and_one_that_is_not_toml_get_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StudioError, match="There is no config at"):
+        load_config(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[[[")
+    with pytest.raises(StudioError, match="is not a TOML config"):
+        load_config(tmp_path / "bad.toml")
+    (tmp_path / "empty.toml").write_text("")
+    with pytest.raises(StudioError, match="lacks name, title, seed"):
+        load_config(tmp_path / "empty.toml")
