@@ -45,7 +45,8 @@ def test_a_pair_differs_in_one_attribute_of_one_group(attribute: str):
             for field in facts(one)
             if facts(one)[field] != facts(two)[field]
         ]
-        assert len(set(changed)) == 1 and changed[0][1] == FIELDS[attribute], (base.caption, other.caption)
+        assert len(set(changed)) == 1, (base.caption, other.caption)
+        assert changed[0][1] == FIELDS[attribute], (base.caption, other.caption)
 
 
 def test_a_pair_in_count_has_one_object_more_or_less():

@@ -1,0 +1,96 @@
+"""What the documents claim: paths exist, commands exist, figures are those of the files they were taken from."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from models.checkpoints import read_info
+from train.export import write_card
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/log.md")]
+SHIPPED = ("clip-scenes", "diffclip-scenes")
+
+
+def evaluation(name: str) -> dict:
+    return json.loads((ROOT / "assets/checkpoints" / name / "evaluation.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_in_a_document_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:models|studio|train|assets|tests|docs|benchmarks|\.ci)/[\w./*-]*)`", text)
+    linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    missing = [path for path in named + linked if not list(ROOT.glob(path.rstrip("/")))]
+    assert not missing
+
+
+def test_the_tree_in_the_architecture_is_the_tree() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tree = re.search(r"```\napp\.py.*?```", text, re.S)
+    assert tree
+    for package in ("models", "train", "studio"):
+        for path in (ROOT / package).rglob("*.py"):
+            if path.name not in ("__init__.py",):
+                assert re.search(rf"\b{re.escape(path.name)}\b", tree.group()), f"{path.relative_to(ROOT)} is not told"
+
+
+def test_the_commands_of_the_readme_are_two_one_liners_for_app_and_tests() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    set_up = [line for line in text.splitlines() if line.startswith("python3 -m venv")]
+    assert [line.split()[-1] for line in set_up] == ["app.py", "pytest"]
+    assert set(re.findall(r"-m train (\w+)", text)) <= {"scenes", "fit", "export", "evaluate"}
+
+
+@pytest.mark.parametrize("command", ["scenes", "fit", "export", "evaluate"])
+def test_every_train_command_explains_itself(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "train", command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"usage: python -m train {command}")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_model_cards_are_what_the_evaluation_writes(name: str, tmp_path: Path) -> None:
+    folder = ROOT / "assets/checkpoints" / name
+    copy = tmp_path / name
+    copy.mkdir()
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    assert write_card(copy).read_text(encoding="utf-8") == (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_quotes_the_measured_accuracies() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in SHIPPED:
+        measured = evaluation(name)
+        low, high = measured["top1_interval"]
+        assert f"| {measured['top1']:.1%} | {low:.1%} to {high:.1%} | {measured['top5']:.1%} |" in text
+
+
+def test_the_shipped_models_are_accurate_enough_to_be_looked_at() -> None:
+    best, other = sorted((evaluation(name)["top1"] for name in SHIPPED), reverse=True)
+    assert best >= 0.8
+    assert other >= 0.6
+    assert {evaluation(name)["images"] for name in SHIPPED} == {500}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_shipped_log_is_whole_and_belongs_to_the_shipped_config(name: str) -> None:
+    folder = ROOT / "assets/checkpoints" / name
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    stages = run["config"]["stages"]
+    assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
+    assert lines[-1]["samples"] == sum(stage["samples"] for stage in stages) >= 200_000
+    shipped = tomllib.loads((ROOT / f"train/configs/{name.replace('-', '_')}.toml").read_text(encoding="utf-8"))
+    for key in ("name", "title", "seed", "batch_size", "stages"):
+        assert shipped[key] == run["config"][key]
+    assert read_info(folder).model.vision.image_size == stages[-1]["image_size"]
+    if name == "diffclip-scenes":
+        assert all(len(line["lambda"]["vision"]) == 6 and len(line["lambda"]["text"]) == 3 for line in lines)
