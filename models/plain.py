@@ -1,7 +1,6 @@
 """Frozen dataclasses from plain values (JSON, TOML): every key and type is checked, the nearest key is named."""
 
 import difflib
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -52,10 +51,6 @@ def _value(hint: Any, value: object, where: str) -> Any:
             f"{where} = {value!r} is unknown{nearest(value, map(str, arguments))}: "
             f"choose {', '.join(map(str, arguments))}."
         )
-    if origin in (types.UnionType, typing.Union):
-        if value is None and type(None) in arguments:
-            return None
-        return _value(next(a for a in arguments if a is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
             raise StudioError(f"{where} = {value!r} must be a list.")
@@ -67,6 +62,7 @@ def _value(hint: Any, value: object, where: str) -> Any:
         )
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    assert isinstance(hint, type)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise StudioError(f"{where} = {value!r} must be of type {hint.__name__}.")
     return value

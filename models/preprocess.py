@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 from PIL import Image
-from torchvision.transforms import InterpolationMode
+from torchvision.transforms import CenterCrop, InterpolationMode, Resize
 from torchvision.transforms import functional as tv
 
 from models.errors import StudioError
@@ -53,11 +53,11 @@ class Preprocess:
         picture = upright_rgb(image)
         width, height = picture.size
         mode = InterpolationMode(self.interpolation)
-        target = [self.size, self.size] if self.mode == "squash" else [self.size]
-        resized = tv.resize(picture, target, interpolation=mode, antialias=True)
+        target = [self.size, self.size] if self.mode == "squash" else self.size
+        resized: Image.Image = Resize(target, interpolation=mode, antialias=True)(picture)
         resized_h, resized_w = resized.size[1], resized.size[0]
         offset = round((resized_h - self.size) / 2.0), round((resized_w - self.size) / 2.0)
-        cropped = tv.center_crop(resized, [self.size, self.size])
+        cropped: Image.Image = CenterCrop([self.size, self.size])(resized)
         tensor = tv.normalize(tv.to_tensor(cropped), list(self.mean), list(self.std))
         geometry = ImageGeometry((height, width), (resized_h, resized_w), offset, (self.size, self.size))
         return tensor, geometry

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from timm.layers import Attention as TimmAttention
+from timm.layers.attention import Attention as TimmAttention
 from torch import Tensor, nn
 
 from models.diff_attention import DifferentialAttention

@@ -1,0 +1,80 @@
+"""The commands end to end on a tiny run: train, export, evaluate; wrong input is one sentence and loses nothing."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import LoadedModel, load_model
+from train.__main__ import main
+from train.evaluation.zero_shot import bootstrap_interval, class_embeddings, zero_shot
+
+
+@pytest.fixture
+def run(config_file: Path, tmp_path: Path) -> Path:
+    assert main(["fit", str(config_file), "--out", str(tmp_path / "run")]) == 0
+    return tmp_path / "run"
+
+
+def test_a_run_is_trained_exported_evaluated_and_described(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tiny"
+    assert main(["export", str(run), str(out)]) == 0
+    assert "Measured" not in (out / "README.md").read_text()
+    assert main(["evaluate", str(out), "--images", "12"]) == 0
+    assert "tiny: top-1" in capsys.readouterr().out
+    measured = json.loads((out / "evaluation.json").read_text())
+    assert (measured["images"], measured["classes"]) == (12, 108)
+    assert measured["top1_interval"][0] <= measured["top1"] <= measured["top1_interval"][1]
+    card = (out / "README.md").read_text()
+    assert f"{measured['top1']:.1%}" in card
+    assert "40 at 16 pixels, then 24 at 32 pixels" in card
+    assert (out / "log.jsonl").read_text().count("\n") == 8
+    assert load_model(out).title == "Tiny DiffCLIP"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fit", "nowhere.toml"], "There is no config"),
+        (["export", "nowhere", "out"], "holds no finished run"),
+        (["evaluate", "nowhere"], "not a checkpoint folder"),
+        (["scenes", "{tmp}/new", "--count", "0"], "0"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_status_two(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([part.replace("{tmp}", str(tmp_path)) for part in arguments]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ")
+    assert sentence in error
+
+
+def test_a_folder_that_holds_something_is_not_exported_into(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    assert main(["export", str(run), str(tmp_path / "full")]) == 2
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+
+
+def test_an_untrained_model_is_not_far_above_chance(clip: LoadedModel) -> None:
+    result = zero_shot(clip, images=60)
+    assert result.top1 <= 0.1
+    assert result.top1 <= result.top5
+    assert zero_shot(clip, images=60) == result
+
+
+def test_prompts_have_the_right_article(clip: LoadedModel) -> None:
+    embeddings = class_embeddings(clip, ["apple", "cat"])
+    wanted = clip.encode_text(clip.tokenize(["a photo of an apple", "a photo of a cat"]), normalize=True)
+    assert bool((embeddings == wanted).all())
+
+
+def test_the_bootstrap_interval_narrows_with_more_images_and_holds_the_mean() -> None:
+    few, many = (bootstrap_interval(np.arange(n) % 4 == 0) for n in (40, 4000))
+    assert few[0] < 0.25 < few[1]
+    assert many[0] < 0.25 < many[1]
+    assert many[1] - many[0] < (few[1] - few[0]) / 5
