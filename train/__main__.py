@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
 
-# Imported in the commands, so that --help and a mistyped word answer at once.
+# Each command imports what it needs, so that none waits for what another needs.
 def _fit(args: argparse.Namespace) -> int:
     from train.config import load_config
     from train.loop import fit
