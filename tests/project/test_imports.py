@@ -34,7 +34,9 @@ def test_no_file_imports_against_the_direction(package: str) -> None:
 
 
 def test_every_file_is_short_enough_to_be_read_at_once() -> None:
-    files = [p for name in ("models", "studio", "train", "tests", "benchmarks") for p in (ROOT / name).rglob("*.[pj][ys]")]
+    files = [
+        p for name in ("models", "studio", "train", "tests", "benchmarks") for p in (ROOT / name).rglob("*.[pj][ys]")
+    ]
     assert len(files) > 40
     assert {str(p): n for p in files if (n := len(p.read_text(encoding="utf-8").splitlines())) > 400} == {}
 

@@ -1,0 +1,10 @@
+"""Start the page: `python app.py`. GRADIO_SERVER_NAME and GRADIO_SERVER_PORT say where it listens."""
+
+import os
+
+from studio.ui import build_app, launch_settings
+
+demo = build_app()
+
+if __name__ == "__main__":
+    demo.launch(server_name=os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), **launch_settings())

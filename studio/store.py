@@ -1,0 +1,55 @@
+"""A least-recently-used store with a limit in bytes, safe for many threads."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class BoundedStore(Generic[K, V]):
+    """Keeps the values that were used last, at most `capacity` bytes of them.
+
+    A count of entries says little where one recording takes 2 MB and another 200 MB; bytes are what runs out.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._used = 0
+        self._lock = threading.Lock()
+
+    @property
+    def used(self) -> int:
+        """Bytes that are kept now."""
+        return self._used
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """The value of `key`, which thereby is the last used, or None if it is not kept."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: K, value: V, nbytes: int) -> None:
+        """Keep `value`, which takes `nbytes`, and let go of the least recently used beyond the capacity.
+
+        A value larger than the whole capacity is not kept.
+        """
+        with self._lock:
+            if key in self._entries:
+                self._used -= self._entries.pop(key)[1]
+            if nbytes > self.capacity:
+                return
+            self._entries[key] = value, nbytes
+            self._used += nbytes
+            while self._used > self.capacity:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._used -= freed

@@ -1,0 +1,63 @@
+"""The page: a header and its tabs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from models import available_models
+from studio.examples import FOLDER, load_examples
+from studio.service import RECORDING_BYTES, Service
+from studio.tabs.compare import compare_tab
+from studio.tabs.trajectories import trajectories_tab
+from studio.theme import page_css, studio_theme
+
+TITLE = "DiffCLIP Studio"
+HEADER = (
+    '<div class="studio-header"><h1>Diff<i>CLIP</i> Studio</h1>'
+    "What CLIP's attention and DiffCLIP's differential attention read of the same picture, patch by patch.</div>"
+)
+NO_MODELS = (
+    "There is no trained model under `assets/checkpoints`. Train one with `python -m train fit`, or fetch the "
+    "repository with its checkpoints, and start again."
+)
+
+
+def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int = RECORDING_BYTES) -> gr.Blocks:
+    """The page as Gradio blocks; `launch(**launch_settings())` shows it.
+
+    No session state is kept on the server: that would hold one connection open for each tab of a browser.
+
+    Args:
+        models: names of shipped models or checkpoint folders; all shipped ones if not given.
+        recording_bytes: how much is kept of what models did with pictures.
+    """
+    examples = load_examples()
+    service = Service(available_models() if models is None else models, examples, recording_bytes)
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as demo:
+        gr.HTML(HEADER, apply_default_css=False)
+        if not service.names:
+            gr.Markdown(NO_MODELS)
+            return demo
+        with gr.Tabs():
+            with gr.Tab("Compare", id="compare"):
+                compare_tab(demo, service, examples)
+            with gr.Tab("λ trajectories", id="trajectories") as tab:
+                trajectories_tab(tab, service)
+    return demo
+
+
+def launch_settings() -> dict[str, Any]:
+    """What `launch` needs for the page to look and behave as it should; host and port come from the environment."""
+    return {
+        "theme": studio_theme(),
+        "css": page_css(),
+        "footer_links": [],
+        "run_history": False,
+        "enable_monitoring": False,
+        "max_file_size": "30mb",
+        # Gradio copies the example scenes from here also when the page is started from another folder.
+        "allowed_paths": [str(FOLDER)],
+        "show_error": False,
+    }

@@ -1,0 +1,52 @@
+"""A picture field that takes every picture file a person has, and no other file of this machine.
+
+Gradio's own loading drops transparency, clips 16-bit pictures, and opens any path that a raw request names. So the
+field gets a loader of ours: the file must lie in Gradio's upload folder and is read by `models.open_picture`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.utils import get_upload_folder
+from PIL import Image
+
+from models import StudioError, open_picture
+from studio.failures import told
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A picture that was given to the page: upright RGB, and the uploaded file it was read from."""
+
+    image: Image.Image
+    file: Path
+
+
+def read_upload(path: str | None, folder: Path) -> Upload:
+    """The picture in the file at `path`, which must lie inside the upload folder.
+
+    Raises:
+        StudioError: the path lies elsewhere (the message does not tell whether it exists), or `open_picture` refuses.
+    """
+    file = Path(path or "/").resolve()
+    if not file.is_relative_to(folder.resolve()) or not file.is_file():
+        raise StudioError("That is not an uploaded picture: choose a file, or drop one on the picture field.")
+    return Upload(open_picture(file), file)
+
+
+@told
+def _load(payload: Any) -> Upload | None:
+    """What Gradio's picture field sends -> `Upload`, or None when the field is empty."""
+    return None if payload is None else read_upload(payload.path, Path(get_upload_folder()))
+
+
+def picture_field(**settings: Any) -> gr.Image:
+    """A `gr.Image` whose value reaches handlers as an `Upload`.
+
+    A changed instance and not a subclass, because for each subclass Gradio writes a stub file next to the source.
+    """
+    field = gr.Image(type="pil", sources=["upload", "clipboard"], buttons=["fullscreen"], **settings)
+    field.preprocess = _load  # pyright: ignore[reportAttributeAccessIssue]
+    return field

@@ -1,0 +1,40 @@
+// Places: patches of each side's model on the shown picture, in fractions of its height and width.
+
+function patchBox(side, row, col) {
+  const { box, rows, cols } = props.value.sides[side];
+  const [top, left, bottom, right] = box;
+  const high = (bottom - top) / rows;
+  const wide = (right - left) / cols;
+  return [top + row * high, left + col * wide, top + (row + 1) * high, left + (col + 1) * wide];
+}
+
+// {side, row, col} of the patch under a point, or null where this side's model saw nothing.
+function patchAt(side, y, x) {
+  const { box, rows, cols } = props.value.sides[side];
+  const [top, left, bottom, right] = box;
+  if (y < top || y >= bottom || x < left || x >= right) return null;
+  const row = Math.min(rows - 1, Math.floor(((y - top) / (bottom - top)) * rows));
+  const col = Math.min(cols - 1, Math.floor(((x - left) / (right - left)) * cols));
+  return { side, row, col };
+}
+
+// The patch of `side` that lies on the same original pixels as the centre of `patch`.
+function sameplace(patch, side) {
+  if (patch.side === side) return patch;
+  const [top, left, bottom, right] = patchBox(patch.side, patch.row, patch.col);
+  return patchAt(side, (top + bottom) / 2, (left + right) / 2);
+}
+
+const same = (a, b) => Boolean(a && b && a.side === b.side && a.row === b.row && a.col === b.col);
+
+function keyOf(side, patch) {
+  const { prefix, cols } = props.value.sides[side];
+  return prefix + patch.row * cols + patch.col;
+}
+
+// Token index of the query for one side's model; null where the query's pixels were not seen by it.
+function queryOf(side) {
+  if (!S.query) return 0;
+  const patch = sameplace(S.query, side);
+  return patch && keyOf(side, patch);
+}

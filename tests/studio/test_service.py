@@ -1,0 +1,67 @@
+"""Models are loaded once, pictures run once, and reading a layer never runs a model."""
+
+from pathlib import Path
+
+import pytest
+
+from models import StudioError
+from studio.examples import Example, picture_token
+from studio.service import Service
+from studio.uploads import Upload
+
+
+def test_a_model_is_loaded_once_and_a_picture_run_once(service: Service, scene: Upload) -> None:
+    assert service.model("clip-scenes") is service.model("clip-scenes")
+    assert service.look("clip-scenes", scene.image) is service.look("clip-scenes", scene.image)
+
+
+def test_reading_layers_never_runs_the_model(service: Service, scene: Upload) -> None:
+    token = picture_token(scene.image)
+    service.look("diffclip-scenes", scene.image)
+    runs: list[str] = []
+    handle = service.model("diffclip-scenes").module.visual.register_forward_hook(lambda *_: runs.append("ran"))
+    try:
+        for layer in range(3):
+            assert service.layer("diffclip-scenes", token, layer, 1.5) is not None
+        assert service.layer("clip-scenes", token, 0, 1.0) is None
+    finally:
+        handle.remove()
+    assert runs == []
+
+
+def test_recordings_and_payloads_stay_within_their_bytes(
+    folders: tuple[Path, Path], examples: tuple[Example, ...], scene: Upload
+) -> None:
+    one = Service(folders, examples).look("clip-scenes", scene.image).recording.nbytes
+    service = Service(folders, examples, recording_bytes=int(one * 2.5 * 2.5), payload_bytes=40_000)
+    tokens = []
+    for turn in range(6):
+        image = scene.image.rotate(turn)
+        service.look("clip-scenes", image)
+        tokens.append(picture_token(image))
+        service.layer("clip-scenes", tokens[-1], 0, 1.0)
+        assert service.looks.used <= service.looks.capacity
+        assert 0 < service.payloads.used <= service.payloads.capacity
+    assert service.layer("clip-scenes", tokens[0], 0, 1.0) is None
+    assert service.layer("clip-scenes", tokens[-1], 0, 1.0) is not None
+
+
+def test_an_unknown_model_is_named_with_those_that_exist(service: Service) -> None:
+    with pytest.raises(StudioError, match=r"no model 'clap' here: choose clip-scenes, diffclip-scenes"):
+        service.model("clap")
+
+
+def test_titles_are_read_without_loading_weights_and_broken_configs_keep_the_name(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "broken").mkdir()
+    service = Service([*folders, tmp_path / "broken"], [])
+    assert [service.title(name) for name in service.names] == ["CLIP, tiny", "DiffCLIP, tiny", "broken"]
+
+
+def test_only_an_example_scene_has_objects(service: Service, scene: Upload) -> None:
+    objects = service.look("clip-scenes", scene.image).objects
+    assert objects is not None
+    assert objects.inside.reshape(4, 4)[:2, :2].all()
+    assert int(objects.inside.sum()) == 4
+    assert service.look("clip-scenes", scene.image.rotate(90)).objects is None

@@ -1,0 +1,75 @@
+"""The page as a configuration: what it opens, what it shares, what it leaves out."""
+
+import re
+from pathlib import Path
+
+import gradio as gr
+import pytest
+
+from studio.examples import FOLDER, load_examples, picture_token
+from studio.tabs.compare import RUNS_MODEL
+from studio.ui import build_app, launch_settings
+from studio.viewer import SCRIPTS
+
+STUDIO = Path(__file__).resolve().parents[2] / "studio"
+
+
+@pytest.fixture(scope="module")
+def demo(folders: tuple[Path, Path]) -> gr.Blocks:
+    return build_app(folders)
+
+
+def test_no_connection_is_held_open_for_a_tab(demo: gr.Blocks) -> None:
+    assert demo.get_config_file()["connect_heartbeat"] is False
+
+
+def test_events_that_run_a_model_wait_for_each_other(demo: gr.Blocks) -> None:
+    running = [
+        fn for fn in demo.fns.values() if fn.fn and fn.name in ("compare", "show_scene", "rank_classes", "first_scene")
+    ]
+    assert len(running) >= 3
+    assert {fn.concurrency_id for fn in running} == {RUNS_MODEL}
+    assert {fn.concurrency_limit for fn in running} == {1}
+
+
+def test_without_models_the_page_says_what_to_do() -> None:
+    texts = [block.value for block in build_app([]).blocks.values() if isinstance(block, gr.Markdown)]
+    assert any("There is no trained model" in str(text) for text in texts)
+
+
+def test_nothing_of_ours_names_another_host() -> None:
+    files = [path for path in STUDIO.rglob("*") if path.suffix in (".py", ".js", ".css", ".html")]
+    assert len(files) > 20
+    for path in files:
+        assert not re.search(r"https?://|//cdn", path.read_text(encoding="utf-8")), path
+
+
+def test_the_viewer_writes_text_never_markup() -> None:
+    for name in SCRIPTS:
+        script = (STUDIO / "viewer" / f"{name}.js").read_text(encoding="utf-8")
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script), name
+
+
+def test_only_example_scenes_can_be_read_beside_uploads() -> None:
+    assert launch_settings()["allowed_paths"] == [str(FOLDER)]
+    assert launch_settings()["enable_monitoring"] is False
+
+
+def test_shipped_scenes_have_masks_of_their_own_size_and_different_pixels() -> None:
+    examples = load_examples()
+    assert len({example.token for example in examples}) == len(examples) >= 5
+    for example in examples:
+        assert example.inside().any()
+        assert not example.inside().all()
+        assert example.picture.is_file()
+
+
+def test_a_token_names_pixels_and_not_files(tmp_path: Path) -> None:
+    from PIL import Image
+
+    image = Image.effect_noise((20, 30), 50).convert("RGB")
+    image.save(tmp_path / "a.png")
+    image.save(tmp_path / "b.bmp")
+    again = [Image.open(tmp_path / name).convert("RGB") for name in ("a.png", "b.bmp")]
+    assert {picture_token(each) for each in again} == {picture_token(image)}
+    assert picture_token(image.transpose(Image.Transpose.ROTATE_90)) != picture_token(image)
