@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from train.scenes import describe_scene, render_scene  # noqa: E402 (the path comes first)
+from train.scenes import describe_scene, render_scene
 
 SCENES = 2000
 SEED = 70001

@@ -1,4 +1,4 @@
-"""`python docs/screenshot.py`: the picture of the page in the README, taken from the running app in headless Chromium."""
+"""`python docs/screenshot.py`: the README's picture of the page, taken from the running app in headless Chromium."""
 
 import shutil
 from pathlib import Path

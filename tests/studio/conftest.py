@@ -8,15 +8,13 @@ import pytest
 import torch
 from PIL import Image
 
-from models import LoadedModel, available_models
+from models import LoadedModel
 from models.build import build_clip, vision_blocks
 from models.checkpoints import CheckpointInfo, save_checkpoint
 from models.tokenizer import DomainTokenizer
 from studio.examples import Example, load_examples
 from studio.service import Service
 from studio.uploads import Upload
-
-SHIPPED = ("clip-scenes", "diffclip-scenes")
 
 
 def write_checkpoint(folder: Path, like: LoadedModel, title: str, tokenizer: DomainTokenizer) -> Path:
@@ -70,9 +68,3 @@ def service(folders: tuple[Path, Path], examples: tuple[Example, ...]) -> Servic
 @pytest.fixture
 def scene(examples: tuple[Example, ...]) -> Upload:
     return Upload(Image.open(examples[0].picture).convert("RGB"), examples[0].picture)
-
-
-@pytest.fixture(scope="session")
-def shown_models(folders: tuple[Path, Path]) -> tuple[str | Path, ...]:
-    """The shipped checkpoints where they are there, else the tiny ones."""
-    return SHIPPED if set(SHIPPED) <= set(available_models()) else folders
