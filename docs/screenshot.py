@@ -1,13 +1,17 @@
 """`python docs/screenshot.py`: the README's picture of the page, taken from the running app in headless Chromium."""
 
 import shutil
+import sys
 from pathlib import Path
 
 from playwright.sync_api import expect, sync_playwright
 
-from studio.ui import build_app, launch_settings
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-OUT = Path(__file__).parents[1] / "assets" / "screenshots" / "compare.png"
+from studio.ui import build_app, launch_settings  # noqa: E402
+
+OUT = ROOT / "assets" / "screenshots" / "compare.png"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 

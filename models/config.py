@@ -77,6 +77,11 @@ class ModelConfig:
     quick_gelu: bool = False
 
     def __post_init__(self) -> None:
+        if (
+            min(self.vision.layers, self.text.layers, self.embed_dim, self.text.vocab_size, self.text.context_length)
+            < 1
+        ):
+            raise StudioError("layers, embed_dim, vocab_size and context_length must be at least 1.")
         for name, width, parts in (
             ("vision.width by vision.head_width", self.vision.width, self.vision.head_width),
             ("text.width by text.heads", self.text.width, self.text.heads),

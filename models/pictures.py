@@ -38,7 +38,7 @@ def open_picture(source: Path | str | bytes) -> Image.Image:
         raise PictureError(f"The picture is larger than {MAX_PIXELS:,} pixels: make it smaller.") from error
     except UnidentifiedImageError as error:
         raise PictureError("The file is not a picture that can be read: use JPEG, PNG, WebP or TIFF.") from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except Exception as error:  # Pillow's decoders raise nearly anything for a damaged file
         raise PictureError(f"The picture cannot be read to its end ({error}): save it again.") from error
 
 
@@ -68,9 +68,12 @@ def upright_rgb(image: Image.Image) -> Image.Image:
     """A Pillow image of any mode as upright 8-bit RGB; transparent parts become white.
 
     Raises:
-        PictureError: a float image that holds no finite number.
+        PictureError: a float image that holds a value that is not a finite number.
     """
-    upright = ImageOps.exif_transpose(image)
+    try:
+        upright = ImageOps.exif_transpose(image)
+    except Exception:  # damaged EXIF, in which Pillow stumbles in many ways; the pixels themselves are whole
+        upright = image
     if upright.mode.startswith("I;16") or upright.mode in ("I", "F"):
         return _from_deep(upright)
     if upright.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in upright.info:
@@ -86,6 +89,12 @@ def _from_deep(image: Image.Image) -> Image.Image:
     if not np.isfinite(values).all():
         raise PictureError("The picture holds values that are not numbers: save it as 8-bit or 16-bit.")
     top = values.max(initial=0.0)
-    full = 1.0 if image.mode == "F" and top <= 1.0 else 255.0 if top <= 255.0 and image.mode != "I;16" else 65535.0
+    full = (
+        1.0
+        if image.mode == "F" and top <= 1.0
+        else 255.0
+        if top <= 255.0 and not image.mode.startswith("I;16")
+        else 65535.0
+    )
     grey = np.clip(np.rint(values / full * 255.0), 0, 255).astype(np.uint8)
     return Image.fromarray(grey).convert("RGB")

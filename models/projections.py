@@ -8,7 +8,6 @@ module gave. One short function per attention type.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from timm.layers.attention import Attention as TimmAttention
 from torch import Tensor, nn
@@ -98,8 +97,3 @@ def _timm(module: TimmAttention, x: Tensor, mask: Tensor | None) -> Projections:
         return module.proj_drop(module.proj(module.norm(mixed.transpose(1, 2).flatten(2))))
 
     return Projections(q.unsqueeze(2), k.unsqueeze(2), v, module.scale, mask, None, merge)
-
-
-def causal_mask(tokens: int) -> Tensor:
-    """The additive mask (N, N) of a text tower: position q reads positions 0..q."""
-    return torch.full((tokens, tokens), float("-inf")).triu(1)

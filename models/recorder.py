@@ -113,9 +113,11 @@ def record(tower: Tower) -> Iterator[Recording]:
 def _keeper(recording: Recording, layer: int, thread: int) -> Any:
     """The hook of one layer: keeps input, mask and output as they are, without a copy."""
 
-    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def keep(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
+        # Another thread that is removing its hook may make PyTorch call this one without keyword arguments.
         if threading.get_ident() != thread:
             return
+        kwargs, output = rest
         if layer in recording._layers:
             raise RecordingError(f"Layer {layer} ran twice inside one record() block: open one block a forward pass.")
         x = args[0] if args else kwargs["query"]

@@ -59,7 +59,9 @@ def prefix_share(weights: Tensor, prefix: int) -> Tensor:
 
 
 def mass_inside(weights: Tensor, inside: Tensor) -> Tensor:
-    """Share of a non-negative row's mass on the keys where `inside` (Nk,) is true."""
+    """Share of a non-negative row's mass on the keys where `inside` (Nk,) is true; NaN where it is true nowhere."""
+    if not bool(inside.any()):
+        return torch.full(weights.shape[:-1], float("nan"))
     return (weights * inside).sum(-1) / weights.sum(-1)
 
 

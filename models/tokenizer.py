@@ -79,11 +79,6 @@ class DomainTokenizer:
         """The tail of a text that does not fit into the context and is not seen, or ""."""
         return self.bpe.decode(self._pieces(text)[self.context - 2 :]).strip()
 
-    def token_texts(self, ids: Tensor) -> list[str]:
-        """What each id of one row (N,) stands for, for people; bytes that are no character show as a box."""
-        special = {0: "", self.start_id: "<start>", self.end_id: "<end>"}
-        return [special.get(i) or (self.bpe.decode([i]).strip() if i not in special else "") for i in ids.tolist()]
-
     def _pieces(self, text: str) -> list[int]:
         # Lone surrogates, as broken input may hold them, are no characters and cannot be encoded.
         return self.bpe.encode(text.encode("utf-8", "replace").decode("utf-8")).ids

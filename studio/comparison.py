@@ -1,12 +1,11 @@
 """Two models' looks at one picture -> the value of the viewer; and the answers to what the viewer then asks."""
 
-import math
 import secrets
 from collections.abc import Callable
 from typing import Any
 
 from models import StudioError
-from studio.examples import data_url, picture_token
+from studio.examples import data_url
 from studio.frame import on_preview, preview, shown_window
 from studio.service import Look, Service, vision_grid
 from studio.uploads import Upload
@@ -16,7 +15,7 @@ ALPHA_STEPS = 20  # alpha is taken in steps of 1 / 20, which bounds the number o
 
 def view_value(service: Service, upload: Upload, looks: tuple[Look, Look]) -> dict[str, Any]:
     """What the viewer has to know before it asks for layers: the picture, and the two models' grids over it."""
-    image, token = upload.image, picture_token(upload.image)
+    image, token = upload.image, upload.token
     size = image.height, image.width
     window = shown_window(size, [look.geometry.seen_box for look in looks])
     shown = preview(image, window)
@@ -93,6 +92,6 @@ def checked_request(asked: Any, names: list[str]) -> tuple[str, str, int, float]
         raise StudioError("The picture's token is not one that this page gave: choose the picture again.")
     if not isinstance(layer, int) or isinstance(layer, bool):
         raise StudioError("The layer must be a whole number.")
-    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not math.isfinite(alpha):
-        raise StudioError("alpha must be a number from 1 (softmax) to 2 (sparsemax).")
+    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not 1 <= alpha <= 2:
+        raise StudioError("alpha must be a number; outside [1, 2] there is none: 1 is softmax, 2 is sparsemax.")
     return model, token, layer, round(alpha * ALPHA_STEPS) / ALPHA_STEPS

@@ -60,12 +60,22 @@ def _step(line: str) -> dict[str, Any] | None:
         step = json.loads(line)
         if not isinstance(step["samples"], int):
             return None
-        for values in step.get("lambda", {}).values():
-            if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+        terms = step.get("lambda_terms") or {}
+        for tower, values in step.get("lambda", {}).items():
+            if not all(map(_is_number, values)):
+                return None
+            pairs = terms.get(tower)
+            if pairs is not None and ([len(pair) for pair in pairs] != [2] * len(values)):
+                return None
+            if not all(_is_number(term) for pair in pairs or () for term in pair):
                 return None
         return step
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _tower(steps: list[dict[str, Any]], tower: str) -> TowerLambdas:

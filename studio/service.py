@@ -62,6 +62,8 @@ class Service:
         payload_bytes: int = PAYLOAD_BYTES,
     ) -> None:
         self._sources = {Path(source).name: source for source in models}
+        if len(self._sources) < len(models):
+            raise StudioError("Two of the models have the same name: rename one of the folders, so each can be chosen.")
         self._loaded: dict[str, LoadedModel] = {}
         self._loading = threading.Lock()
         self._examples = {example.token: example for example in examples}

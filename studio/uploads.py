@@ -5,6 +5,7 @@ field gets a loader of ours: the file must lie in Gradio's upload folder and is 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from gradio.utils import get_upload_folder
 from PIL import Image
 
 from models import StudioError, open_picture
+from studio.examples import picture_token
 from studio.failures import told
 
 
@@ -22,6 +24,11 @@ class Upload:
 
     image: Image.Image
     file: Path
+
+    @cached_property
+    def token(self) -> str:
+        """A name for the pixels; worked out once, since for a large picture it takes a while."""
+        return picture_token(self.image)
 
 
 def read_upload(path: str | None, folder: Path) -> Upload:

@@ -41,6 +41,8 @@ def parse_prompts(classes: str, template: str) -> list[Prompt]:
     Raises:
         StudioError: no class at all, too many or too long ones, or a template without a slot.
     """
+    # Lone surrogates, as a raw request may hold them, can be neither tokenised nor sent back.
+    classes, template = (text.encode("utf-8", "replace").decode("utf-8") for text in (classes, template))
     parts = classes.splitlines() if "\n" in classes.strip() else classes.split(",")
     labels = list(dict.fromkeys(part.strip() for part in parts if part.strip()))
     template = template.strip()
@@ -48,8 +50,9 @@ def parse_prompts(classes: str, template: str) -> list[Prompt]:
         raise StudioError("The list of classes is empty: write at least one, one a line or with commas between.")
     if len(labels) > MAX_PROMPTS:
         raise StudioError(f"{len(labels)} classes are too many: at most {MAX_PROMPTS} are taken, leave some out.")
-    if max(map(len, [*labels, template])) > MAX_LENGTH:
-        raise StudioError(f"A class or the template is longer than {MAX_LENGTH} characters: shorten it.")
+    slots, longest = template.count(SLOT), max(map(len, labels))
+    if max(longest, len(template) + slots * (longest - len(SLOT))) > MAX_LENGTH:
+        raise StudioError(f"A class, alone or in the template, is longer than {MAX_LENGTH} characters: shorten it.")
     if template and SLOT not in template:
         raise StudioError(
             f"The template “{template}” has no {SLOT} where the class goes: write one, as in “a photo of a {SLOT}”, "

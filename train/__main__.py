@@ -61,8 +61,10 @@ def _export(args: argparse.Namespace) -> int:
 def _evaluate(args: argparse.Namespace) -> int:
     from models.checkpoints import load_checkpoint
     from train.evaluation.zero_shot import zero_shot
-    from train.export import EVALUATION, write_card
+    from train.export import EVALUATION, check_exported, write_card
 
+    for folder in args.folders:
+        check_exported(folder)
     results = {folder: asdict(zero_shot(load_checkpoint(folder), args.images)) for folder in args.folders}
     for folder, result in results.items():
         compared = [other for key, other in results.items() if key != folder]

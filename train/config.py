@@ -1,5 +1,6 @@
 """A training run as one file: TOML -> frozen dataclasses, every key checked, any of them overridden by key=value."""
 
+import math
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,6 +27,9 @@ class OptimConfig:
     """AdamW with linear warm-up to `lr` over `warmup_steps`, then a cosine to `final_lr` at the last step.
 
     `grad_clip` bounds the total gradient norm. Weights that are matrices decay, everything else does not.
+
+    Raises:
+        StudioError: a value with which nothing would be learned.
     """
 
     lr: float
@@ -36,6 +40,21 @@ class OptimConfig:
     beta2: float = 0.98
     eps: float = 1e-8
     grad_clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("lr", 0.0, math.inf),
+            ("grad_clip", 0.0, math.inf),
+            ("eps", 0.0, 1.0),
+            ("beta1", -1.0, 1.0),
+            ("beta2", -1.0, 1.0),
+        ):
+            if not low < getattr(self, name) < high:
+                raise StudioError(
+                    f"optim.{name} = {getattr(self, name)} must lie above {max(low, 0)} and below {high}."
+                )
+        if min(self.warmup_steps, self.final_lr, self.weight_decay) < 0:
+            raise StudioError("optim.warmup_steps, final_lr and weight_decay cannot be below 0.")
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,8 @@ class RunConfig:
     stop_after: int = 0
 
     def __post_init__(self) -> None:
+        if min(self.threads, self.stop_after, self.save_minutes, self.seed, self.data.seed) < 0:
+            raise StudioError("threads, stop_after, save_minutes and seeds cannot be below 0.")
         if not self.stages:
             raise StudioError("The run has no stages: add [[stages]] with samples and image_size.")
         if self.batch_size < 2:

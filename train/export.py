@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints import load_checkpoint
-from models.errors import StudioError
+from models.checkpoints import CARD, load_checkpoint
+from models.checkpoints import CONFIG as CHECKPOINT_CONFIG
+from models.errors import CheckpointError, StudioError
 from models.loaded import LoadedModel
-from train.loop import CHECKPOINT, CONFIG, LOG
+from train.loop import CHECKPOINT, CONFIG, LOG, check_free
 
 RUN_CONFIG, EVALUATION = "run.json", "evaluation.json"
 
@@ -21,8 +22,7 @@ def export_run(run: Path, out: Path) -> Path:
     """
     if not (run / CHECKPOINT).is_dir():
         raise StudioError(f"{run} holds no finished run: let `python -m train fit` come to its end first.")
-    if out.exists() and any(out.iterdir()):
-        raise StudioError(f"{out} is not empty: choose another folder, or delete it.")
+    check_free(out, "choose another folder, or delete it")
     shutil.copytree(run / CHECKPOINT, out, dirs_exist_ok=True)
     shutil.copy2(run / LOG, out / LOG)
     shutil.copy2(run / CONFIG, out / RUN_CONFIG)
@@ -30,18 +30,32 @@ def export_run(run: Path, out: Path) -> Path:
     return out
 
 
+def check_exported(folder: Path) -> None:
+    """A card needs the run beside the checkpoint.
+
+    Raises:
+        CheckpointError: config, run or log is missing.
+    """
+    missing = [name for name in (CHECKPOINT_CONFIG, RUN_CONFIG, LOG) if not (folder / name).is_file()]
+    if missing:
+        raise CheckpointError(
+            f"{folder} is no exported checkpoint, it lacks {', '.join(missing)}: use `python -m train export` first."
+        )
+
+
 def write_card(folder: Path) -> Path:
     """Write the model card, README.md, from what lies in the folder: config, run, log, evaluation, if any.
 
     Raises:
-        CheckpointError: the folder is no checkpoint.
+        CheckpointError: the folder is no exported checkpoint.
     """
+    check_exported(folder)
     model = load_checkpoint(folder)
     run = json.loads((folder / RUN_CONFIG).read_text(encoding="utf-8"))
     last = json.loads((folder / LOG).read_text(encoding="utf-8").splitlines()[-1])
     evaluation = folder / EVALUATION
     measured = json.loads(evaluation.read_text(encoding="utf-8")) if evaluation.exists() else None
-    path = folder / "README.md"
+    path = folder / CARD
     path.write_text(_card(model, run, last, measured), encoding="utf-8")
     return path
 
@@ -50,7 +64,8 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
     config, settings = model.config, run["config"]
     stages = ", then ".join(f"{s['samples']:,} at {s['image_size']} pixels" for s in settings["stages"])
     size = sum(parameter.numel() for parameter in model.module.parameters())
-    kind = "differential (A1 - lambda A2)" if config.differential else "standard"
+    towers = [name for name, tower in (("vision", model.vision), ("text", model.text)) if tower.differential]
+    kind = f"differential attention (A1 - lambda A2) in {' and '.join(towers)}" if towers else "standard attention"
     lines = [
         "---",
         "license: cc-by-sa-4.0",
@@ -58,7 +73,7 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         "---",
         f"# {model.title}",
         "",
-        f"A small CLIP with {kind} attention in both towers, trained from scratch on generated OpenMoji scenes.",
+        f"A small CLIP with {kind}, trained from scratch on generated OpenMoji scenes.",
         "It is a model to look at, not one to use on photographs: outside generated scenes its answers mean nothing.",
         "",
         "| | |",
@@ -77,8 +92,8 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         "",
         "Made by",
         "",
-        f"    python -m train fit train/configs/{model.name.replace('-', '_')}.toml",
-        f"    python -m train export runs/{model.name} assets/checkpoints/{model.name}",
+        f"    python -m train fit train/configs/{settings['name'].replace('-', '_')}.toml",
+        f"    python -m train export runs/{settings['name']} assets/checkpoints/{settings['name']}",
         "    python -m train evaluate assets/checkpoints/clip-scenes assets/checkpoints/diffclip-scenes",
         "",
     ]

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from open_clip.model import CLIP
 
-from models.build import text_blocks, vision_blocks
+from models.build import CLIP, text_blocks, vision_blocks
 from models.diff_attention import DifferentialAttention
 
 

@@ -8,6 +8,7 @@ run/checkpoint/    weights, config, tokenizer: what models.load_model opens; wri
 
 import json
 import math
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -18,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from open_clip.model import CLIP
 from tqdm import tqdm
 
-from models.build import build_clip
+from models.build import CLIP, build_clip
 from models.checkpoints import CheckpointInfo, save_checkpoint
 from models.errors import StudioError
 from models.tokenizer import DomainTokenizer
@@ -103,6 +103,11 @@ def train_step(
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.optim.grad_clip)
+    if not torch.isfinite(norm):
+        raise StudioError(
+            f"The gradient norm of step {step + 1} is {norm.item()}: lower optim.lr or raise optim.warmup_steps; "
+            "the last saved state is kept."
+        )
     optimizer.step()
     with torch.no_grad():
         model.logit_scale.clamp_(0.0, MAX_LOGIT_SCALE)
@@ -145,21 +150,49 @@ def claim_folder(config: RunConfig, run: Path, precision: torch.dtype) -> None:
         StudioError: the folder holds another run, or files that are no run.
     """
     resolved = asdict(replace(config, stop_after=0, save_minutes=0.0, threads=0))
-    text = json.loads(json.dumps({"config": resolved, "precision": str(precision)}))
+    packages = {name: version(name) for name in PACKAGES}
+    plain = json.loads(json.dumps({"config": resolved, "precision": str(precision), "packages": packages}))
     path = run / CONFIG
     if path.exists():
-        there = json.loads(path.read_text(encoding="utf-8"))
-        if {key: there.get(key) for key in text} != text:
-            raise StudioError(
-                f"{run} already holds another run ({there.get('config', {}).get('name')}) with other settings: "
-                "choose another --out, or delete it."
-            )
+        _check_same(run, plain)
         return
-    if run.exists() and any(run.iterdir()):
-        raise StudioError(f"{run} is not empty and holds no run: choose another --out.")
+    check_free(run, "choose another --out")
     run.mkdir(parents=True, exist_ok=True)
-    packages = {name: version(name) for name in PACKAGES}
-    path.write_text(json.dumps({**text, "packages": packages}, indent=2) + "\n", encoding="utf-8")
+    partial = path.with_suffix(".tmp")
+    partial.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def _check_same(run: Path, plain: dict[str, Any]) -> None:
+    """Refuse unless the run in the folder has these settings, this precision and these package versions."""
+    try:
+        there = json.loads((run / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StudioError(f"{run / CONFIG} cannot be read ({error}): choose another --out, or delete it.") from error
+    if any(there.get(key) != plain[key] for key in ("config", "precision")):
+        raise StudioError(
+            f"{run} already holds another run ({there.get('config', {}).get('name')}) with other settings: "
+            "choose another --out, or delete it."
+        )
+    if there.get("packages") != plain["packages"]:
+        old = there.get("packages", {})
+        changed = [
+            f"{name} {old.get(name)} -> {now}" for name, now in plain["packages"].items() if old.get(name) != now
+        ]
+        raise StudioError(
+            f"{run} was started with other versions ({', '.join(changed)}), so it would not go on as it began: "
+            "install those, or start again with another --out."
+        )
+
+
+def check_free(folder: Path, advice: str) -> None:
+    """Refuse a path that holds something already.
+
+    Raises:
+        StudioError: it is a file, or a folder that is not empty; ends with `advice`.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StudioError(f"{folder} is {'not empty' if folder.is_dir() else 'a file'} and holds no run: {advice}.")
 
 
 def write_checkpoint(config: RunConfig, model: CLIP, tokenizer: DomainTokenizer, run: Path) -> Path:

@@ -1,9 +1,8 @@
 """The next stage's picture size: the same model and optimiser, position embeddings resampled to the new grid."""
 
 import torch
-from open_clip.model import CLIP
 
-from models.build import build_clip
+from models.build import CLIP, build_clip
 from models.config import ModelConfig
 from models.layout import TokenGrid
 from models.positions import resize_positions

@@ -7,9 +7,9 @@ import gradio as gr
 
 from models import StudioError, open_picture
 from studio.comparison import layer_server, view_value
-from studio.examples import Example, picture_token, thumbnail
+from studio.examples import Example, thumbnail
 from studio.failures import told
-from studio.service import Service
+from studio.service import Look, Service
 from studio.uploads import Upload, picture_field
 from studio.viewer import attention_viewer, scene_strip
 from studio.zeroshot import message_html, parse_prompts, score, scores_html
@@ -103,7 +103,8 @@ def _wire(demo: gr.Blocks, w: _Widgets, service: Service, examples: tuple[Exampl
     def rank_classes(picture: Upload | None, left: str, right: str, classes: str, template: str) -> str:
         if picture is None:
             raise StudioError("There is no picture to rank classes for: choose a file, or one of the example scenes.")
-        return _ranked(service, picture, left, right, classes, template)
+        looks = service.look(left, picture.image), service.look(right, picture.image)
+        return _ranked(looks, classes, template)
 
     compared = gr.on(
         [w.picture.upload, w.left.input, w.right.input, w.viewer.submit],
@@ -147,16 +148,14 @@ def _compared(
     """The viewer's value, the zero-shot bars, and which example scene this is (-1 for none)."""
     looks = service.look(left, picture.image), service.look(right, picture.image)
     tokens = [example.token for example in examples]
-    token = picture_token(picture.image)
-    scene = tokens.index(token) if token in tokens else -1
-    return view_value(service, picture, looks), _ranked(service, picture, left, right, classes, template), scene
+    scene = tokens.index(picture.token) if picture.token in tokens else -1
+    return view_value(service, picture, looks), _ranked(looks, classes, template), scene
 
 
-def _ranked(service: Service, picture: Upload, left: str, right: str, classes: str, template: str) -> str:
+def _ranked(looks: tuple[Look, Look], classes: str, template: str) -> str:
     """Bars of both models; what is wrong with the classes stands in their place, and does not stop the maps."""
     try:
         prompts = parse_prompts(classes, template)
     except StudioError as error:
         return message_html(str(error))
-    looks = service.look(left, picture.image), service.look(right, picture.image)
     return scores_html(prompts, score(looks[0], prompts), score(looks[1], prompts))

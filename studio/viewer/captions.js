@@ -29,11 +29,17 @@ function fillScales() {
   }
 }
 
-function fillCaptions() {
-  const { sides } = props.value;
-  $('.layer-text').textContent = `${S.layer} (0–${Math.max(...sides.map((side) => side.layers)) - 1})`;
+// What the controls stand on; the maps may still be those of the settings before.
+function fillControls() {
+  if (props.value?.sides) $('.layer-text').textContent = `${S.layer} (0–${Math.max(...props.value.sides.map((side) => side.layers)) - 1})`;
   $('.alpha-text').textContent = `${S.alpha.toFixed(2)} ${{ 1: 'softmax', 1.5: 'entmax', 2: 'sparsemax' }[S.alpha] ?? ''}`.trim();
   $('.opacity-text').textContent = `${Math.round(100 * S.opacity)} %`;
+}
+
+// What is said of the maps that are drawn.
+function fillCaptions() {
+  const { sides } = props.value;
+  const { layer, alpha } = S.drawn;
   const query = S.query ? `patch (${S.query.row}, ${S.query.col})` : 'CLS';
   const twice = new Set(S.panels.map((panel) => panel.name)).size < S.panels.length;
   const readings = S.panels.filter((panel) => panel.row).map((panel) => {
@@ -41,7 +47,7 @@ function fillCaptions() {
     const best = strongest(panel);
     return `${twice ? `${['left', 'right'][panel.side]} ` : ''}${panel.name} ${reading(panel, { row: Math.floor(best / cols), col: best % cols })}`;
   });
-  $('.line').textContent = `Layer ${S.layer} · query ${query} · strongest patch (row, column): ${readings.join(' · ') || 'none'}`;
+  $('.line').textContent = `Layer ${layer} · query ${query} · strongest patch (row, column): ${readings.join(' · ') || 'none'}`;
   const zeros = S.panels.some((panel) => panel.row && panel.patches.includes(0));
   const unseen = sides.some(({ box }) => box[0] > 1e-3 || box[1] > 1e-3 || box[2] < 0.999 || box[3] < 0.999);
   $('.legend').textContent = [
@@ -50,7 +56,7 @@ function fillCaptions() {
     S.drawing === 'smooth' ? 'Smooth drawing: values between patch centres are interpolated, there are no such values in the model.' : '',
   ].filter(Boolean).join(' ');
   note('.rescaled', S.panels.some((panel) => panel.signed));
-  note('.readout', S.alpha !== 1, `Readout with α = ${S.alpha.toFixed(2)}: recomputed from the unmodified run; the models themselves still used softmax.`);
+  note('.readout', alpha !== 1, `Readout with α = ${alpha.toFixed(2)}: recomputed from the unmodified run; the models themselves still used softmax.`);
   note('.window', Boolean(props.value.note), props.value.note);
   note('.mask', !props.value.mask, 'This picture has no object mask, so mass in the object and AUROC are not given.');
 }

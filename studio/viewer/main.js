@@ -29,7 +29,7 @@ function buildControls() {
 }
 
 function wireControls() {
-  const choose = (field) => (value) => { S[field] = value; if (props.value) show(); };
+  const choose = (field) => (value) => { S[field] = value; fillControls(); if (props.value) show(); };
   segment('.scale', Object.entries(SCALES).map(([value, { label }]) => [value, label]), S.scale, choose('scale'));
   segment('.ramp', [['linear', 'linear'], ['root', 'square root']], S.ramp, choose('ramp'));
   segment('.drawing', [['patches', 'patches'], ['smooth', 'smooth']], S.drawing, choose('drawing'));
@@ -38,7 +38,7 @@ function wireControls() {
   let waiting;
   $('.alpha').addEventListener('input', (event) => {
     S.alpha = Number(event.target.value);
-    fillCaptions();
+    fillControls();
     clearTimeout(waiting);
     waiting = setTimeout(refresh, DEBOUNCE);
   });
@@ -59,33 +59,40 @@ function show() {
 async function refresh() {
   if (!props.value) return;
   const turn = ++S.turn;
+  const asked = { layer: S.layer, alpha: S.alpha };
+  fillControls();
   $('.stage').setAttribute('aria-busy', 'true');
   const answers = await Promise.all(props.value.sides.map((_, side) => fetchLayer(side)));
   if (turn !== S.turn) return;
   $('.stage').setAttribute('aria-busy', 'false');
-  if (answers.some((answer) => answer.evicted) && S.asked !== props.value.run) {
-    S.asked = props.value.run; // once a run, so that a full store cannot make the page ask for ever
+  const evicted = answers.some((answer) => answer.evicted);
+  if (evicted && !S.again) {
+    S.again = true; // once until layers come, so that a store too small for both runs cannot make the page ask for ever
     trigger('submit');
     return;
   }
+  if (!evicted) S.again = false;
   S.answers = answers.map((answer) => (answer.evicted ? { error: 'The server let go of this run; choose the picture again.' } : answer));
+  S.drawn = asked;
   S.ready = true;
   show();
-  element.dataset.shown = JSON.stringify([props.value.token, ...props.value.sides.map((side) => side.name), S.layer, S.alpha]);
+  element.dataset.shown = JSON.stringify([props.value.token, ...props.value.sides.map((side) => side.name), S.drawn.layer, S.drawn.alpha]);
 }
 
 async function load() {
   const value = props.value;
   if (!value?.token) return;
-  if (S.picture !== value.token) {
+  // The part of the picture that is shown depends on both models, so it may change while the picture does not.
+  if (S.picture !== value.picture) {
     const image = new Image();
     image.src = value.picture;
     await image.decode();
     if (props.value !== value) return;
     S.grey = greyPicture(image);
-    S.picture = value.token;
-    S.query = null;
+    S.picture = value.picture;
   }
+  if (S.token !== value.token) S.query = null;
+  S.token = value.token;
   S.hover = null;
   S.ready = false;
   $('.empty').hidden = true;

@@ -8,7 +8,10 @@ from timm.layers.diff_attention import DiffAttention
 
 from models.diff_attention import DifferentialAttention, DifferentialMultiheadAttention, depth_lambda
 from models.errors import StudioError
-from models.projections import causal_mask
+
+
+def causal_mask(tokens: int) -> torch.Tensor:
+    return torch.full((tokens, tokens), float("-inf")).triu(1)
 
 
 def ours(width: int = 32, heads: int = 8, lambda_init: float = 0.8, seed: int = 0) -> DifferentialAttention:

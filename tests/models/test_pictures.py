@@ -121,3 +121,33 @@ def test_a_strip_of_one_by_forty_pixels_works_and_one_by_fifty_one_does_not() ->
     assert open_picture(stored(Image.new("RGB", (1, 40)))).size == (1, 40)
     with pytest.raises(PictureError, match="51 times longer"):
         open_picture(stored(Image.new("RGB", (51, 1))))
+
+
+def test_damaged_exif_does_not_lose_the_picture() -> None:
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "a description"
+    data = bytearray(stored(two_halves(), "JPEG", exif=exif, quality=95))
+    for at in (26, 41, 84):
+        damaged = bytes(data[:at]) + b"\0" + bytes(data[at + 1 :])
+        assert sorted(open_picture(damaged).size) == [20, 40]
+
+
+def test_damaged_files_are_refused_with_a_sentence_or_read_but_never_raise_anything_else() -> None:
+    for kind in ("AVIF", "WEBP", "PNG", "TIFF"):
+        data = stored(two_halves(), kind)
+        for at in range(0, len(data), max(1, len(data) // 60)):
+            damaged = bytes(data[:at]) + bytes([data[at] ^ 0xFF]) + bytes(data[at + 1 :])
+            try:
+                assert open_picture(damaged).mode == "RGB"
+            except PictureError as error:
+                assert str(error)
+
+
+def test_dark_sixteen_bit_pictures_are_dark_in_either_byte_order() -> None:
+    levels = []
+    for order in ("<u2", ">u2"):
+        stream = io.BytesIO()
+        mode = "I;16" if order == "<u2" else "I;16B"
+        Image.frombytes(mode, (4, 4), np.full((4, 4), 200, order).tobytes()).save(stream, "TIFF")
+        levels.append(np.asarray(open_picture(stream.getvalue())).max())
+    assert levels == [1, 1]

@@ -103,3 +103,8 @@ def test_coverage_follows_the_crop() -> None:
     assert patch_coverage(mask, squashed, TokenGrid(1, 3, 3))[:, 0].tolist() == [1, 1, 1]
     with pytest.raises(StudioError, match="must agree"):
         patch_coverage(mask.T, cropped, TokenGrid(1, 2, 2))
+
+
+def test_mass_is_undefined_where_there_is_no_object() -> None:
+    nothing = torch.zeros(4, dtype=torch.bool)
+    assert bool(torch.isnan(mass_inside(torch.rand(3, 4), nothing)).all())

@@ -69,10 +69,3 @@ def test_no_text_and_too_small_a_vocabulary_are_refused(tokenizer: DomainTokeniz
         tokenizer([])
     with pytest.raises(StudioError, match="260 ids"):
         train_tokenizer(["a"], vocab_size=100)
-
-
-def test_ids_stand_for_their_texts(tokenizer: DomainTokenizer) -> None:
-    texts = tokenizer.token_texts(tokenizer("a cat")[0])
-    assert texts[0] == "<start>"
-    assert "<end>" in texts
-    assert "".join(texts[1 : texts.index("<end>")]) == "acat"

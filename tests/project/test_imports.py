@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FORBIDDEN = {
     "models": {"studio", "train", "gradio", "plotly", "cv2", "captum"},
-    "train": {"studio", "gradio", "plotly", "cv2", "captum", "timm", "entmax"},
+    "train": {"studio", "gradio", "plotly", "cv2", "captum", "timm", "entmax", "open_clip"},
     "studio": {"train", "timm", "entmax", "open_clip"},
 }
 

@@ -344,3 +344,22 @@ def test_a_run_that_the_server_let_go_is_run_again_by_itself(
             studio.page.close()
     finally:
         demo.close()
+
+
+def test_a_store_that_is_too_small_for_two_runs_is_said_and_does_not_ask_for_ever(
+    context: BrowserContext, folders: tuple[Path, Path]
+) -> None:
+    demo = build_app(folders, recording_bytes=1)
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
+    try:
+        studio = Studio(context.new_page())
+        asked: list[str] = []
+        studio.page.on("request", lambda request: asked.append(request.url))
+        studio.page.goto(url)
+        expect(studio.viewer.locator(".message").first).to_have_text(re.compile("let go of this run"))
+        runs = sum("queue/join" in url for url in asked)
+        studio.page.wait_for_timeout(1500)
+        assert sum("queue/join" in url for url in asked) == runs <= 3
+        studio.page.close()
+    finally:
+        demo.close()

@@ -59,6 +59,8 @@ def test_a_tall_picture_has_parts_that_no_model_saw(service: Service, scene: Upl
         {"token": "0" * 32, "model": "clip-scenes", "layer": "0", "alpha": 1},
         {"token": "0" * 32, "model": "clip-scenes", "layer": True, "alpha": 1},
         {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": float("nan")},
+        {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": 1e308},
+        {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": 10**400},
         {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": "1"},
     ],
 )

@@ -59,6 +59,11 @@ def test_titles_are_read_without_loading_weights_and_broken_configs_keep_the_nam
     assert [service.title(name) for name in service.names] == ["CLIP, tiny", "DiffCLIP, tiny", "broken"]
 
 
+def test_two_models_of_one_name_are_refused(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(StudioError, match="the same name"):
+        Service([folders[0], folders[0]], [])
+
+
 def test_only_an_example_scene_has_objects(service: Service, scene: Upload) -> None:
     objects = service.look("clip-scenes", scene.image).objects
     assert objects is not None

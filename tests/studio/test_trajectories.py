@@ -29,10 +29,12 @@ def test_no_log_is_none(folders: tuple[Path, Path]) -> None:
 def test_bad_lines_are_counted_and_the_rest_is_kept(tmp_path: Path) -> None:
     good = json.dumps({"step": 1, "samples": 8, "lambda": {"vision": [0.8], "text": [0.7]}})
     bad = ['{"step": 2, "sam', "[]", '{"samples": "many"}', '{"samples": 9, "lambda": {"vision": [NaN]}}']
+    bad += ['{"samples": 9, "lambda": {"vision": [0.8]}, "lambda_terms": {"vision": [[1]]}}']
+    bad += ['{"samples": 9, "lambda": {"vision": [0.8, 0.8]}, "lambda_terms": {"vision": [[1, 1]]}}']
     (tmp_path / "log.jsonl").write_text("\n".join([good, *bad, "", good]), encoding="utf-8")
     log = read_lambda_log(tmp_path)
     assert log is not None
-    assert log.bad_lines == 4
+    assert log.bad_lines == 6
     assert len(log.towers["text"].samples) == 2
     assert log.towers["text"].terms is None
 

@@ -44,6 +44,16 @@ def test_too_many_and_too_long_classes_are_refused() -> None:
         parse_prompts("x" * 3000, "")
 
 
+def test_a_template_that_would_multiply_the_classes_is_refused_before_it_is_filled() -> None:
+    with pytest.raises(StudioError, match="alone or in the template, is longer than 2000 characters"):
+        parse_prompts("x" * 1900, "{}" * 900)
+
+
+def test_lone_surrogates_are_replaced_so_that_the_page_can_be_sent() -> None:
+    prompt = parse_prompts("cat \ud800", "a {} \udfff")[0]
+    assert (prompt.label, prompt.text) == ("cat ?", "a cat ? ?")
+
+
 def test_scores_are_the_models_cosine_and_softmax(service: Service, scene: Upload) -> None:
     look = service.look("diffclip-scenes", scene.image)
     prompts = parse_prompts("cat, dog, apple", "a photo of a {}")

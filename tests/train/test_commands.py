@@ -40,7 +40,7 @@ def test_a_run_is_trained_exported_evaluated_and_described(
     [
         (["fit", "nowhere.toml"], "There is no config"),
         (["export", "nowhere", "out"], "holds no finished run"),
-        (["evaluate", "nowhere"], "not a checkpoint folder"),
+        (["evaluate", "nowhere"], "lacks config.json, run.json, log.jsonl"),
         (["scenes", "{tmp}/new", "--count", "0"], "0"),
     ],
 )

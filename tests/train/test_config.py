@@ -44,6 +44,13 @@ def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:
         (["stages=[{samples=8, image_size=20}]"], "not a multiple of 8"),
         (["seed.x=1"], "is a value, not a table"),
         (["no-equals-sign"], "write key=value"),
+        (["optim.lr=-1"], "must lie above 0"),
+        (["optim.beta1=2"], "below 1"),
+        (["optim.grad_clip=0"], "must lie above 0"),
+        (["optim.warmup_steps=-1"], "cannot be below 0"),
+        (["threads=-1"], "cannot be below 0"),
+        (["stop_after=-5"], "cannot be below 0"),
+        (["model.vision.layers=0"], "must be at least 1"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_what_to_do(config_file: Path, settings: list[str], sentence: str) -> None:

@@ -19,7 +19,7 @@ from models.tokenizer import DomainTokenizer
 from train.config import OptimConfig, load_config
 from train.data import scenes_batch, scenes_tokenizer, to_pixels
 from train.logbook import Logbook, lambda_entries, read_log
-from train.loop import fit
+from train.loop import fit, train_step
 from train.loss import contrastive_loss
 from train.optim import build_optimizer
 from train.resolution import at_resolution
@@ -96,6 +96,32 @@ def test_a_folder_with_another_run_or_other_files_is_left_alone(config_file: Pat
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(StudioError, match="is not empty and holds no run"):
         fit(load_config(config_file), tmp_path / "other")
+    with pytest.raises(StudioError, match="is a file"):
+        fit(load_config(config_file), tmp_path / "other" / "thesis.txt")
+
+
+def test_a_run_of_other_package_versions_is_not_gone_on_with(config_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    fit(load_config(config_file, ["stop_after=1"]), run)
+    resolved = json.loads((run / "config.json").read_text())
+    resolved["packages"]["tokenizers"] = "0.0.1"
+    (run / "config.json").write_text(json.dumps(resolved))
+    with pytest.raises(StudioError, match=r"tokenizers 0\.0\.1 -> "):
+        fit(load_config(config_file), run)
+    (run / "config.json").write_text("{")
+    with pytest.raises(StudioError, match="cannot be read"):
+        fit(load_config(config_file), run)
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weight(config_file: Path) -> None:
+    config = load_config(config_file)
+    tokenizer = scenes_tokenizer(config.data, 320, 16)
+    clip = build_clip(config.stage_model(config.stages[0]))
+    clip.visual.proj.register_hook(lambda gradient: gradient * float("inf"))
+    before = {name: tensor.clone() for name, tensor in clip.state_dict().items()}
+    with pytest.raises(StudioError, match="gradient norm of step 1"):
+        train_step(clip, build_optimizer(clip, config.optim), config, tokenizer, 0, torch.float32)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in clip.state_dict().items())
 
 
 def test_a_vocabulary_that_the_captions_cannot_fill_is_told(config_file: Path, tmp_path: Path) -> None:
