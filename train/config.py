@@ -16,10 +16,21 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a run at one picture size: `samples` pictures of `image_size` pixels a side."""
+    """A part of a run: `samples` pictures of `image_size` pixels a side.
+
+    Attributes:
+        lr: 0 goes on with the cosine of the stages before; above 0, a cosine of its own begins at this rate, after a
+            warm-up of a tenth of its steps, and spans the stages up to the next that has a rate.
+        drawn: pixels a side at which scenes are drawn and then preprocessed as any picture is; 0 draws them at
+            `image_size`.
+        weights: how often a scene holds one, two, three and four objects.
+    """
 
     samples: int
     image_size: int
+    lr: float = 0.0
+    drawn: int = 0
+    weights: tuple[float, float, float, float] = (0.45, 0.30, 0.15, 0.10)
 
 
 @dataclass(frozen=True)
@@ -113,10 +124,13 @@ class RunConfig:
                     f"use {max(1, round(stage.samples / self.batch_size)) * self.batch_size}."
                 )
             self.stage_model(stage)
-        if self.optim.warmup_steps >= self.steps:
-            raise StudioError(
-                f"warmup_steps = {self.optim.warmup_steps} leaves nothing of {self.steps} steps: use fewer."
-            )
+        first = self.cosine_of(0)[2]
+        if self.optim.warmup_steps >= first:
+            raise StudioError(f"warmup_steps = {self.optim.warmup_steps} leaves nothing of {first} steps: use fewer.")
+        if self.stages[0].lr:
+            raise StudioError("The first stage takes its rate from optim.lr: leave its lr out.")
+        if any(min(stage.lr, stage.drawn) < 0 for stage in self.stages):
+            raise StudioError("lr and drawn of a stage cannot be below 0.")
 
     @property
     def steps(self) -> int:
@@ -136,6 +150,23 @@ class RunConfig:
             if step < end:
                 return stage
         return self.stages[-1]
+
+    def cosine_of(self, step: int) -> tuple[OptimConfig, int, int]:
+        """The cosine in which step `step` (from 0) is taken: its settings, the step within it, its steps."""
+        parts: list[tuple[OptimConfig, int]] = []
+        for stage in self.stages:
+            steps = stage.samples // self.batch_size
+            if stage.lr > 0 and parts:
+                parts.append((replace(self.optim, lr=stage.lr, warmup_steps=max(1, steps // 10)), steps))
+            elif parts:
+                parts[-1] = (parts[-1][0], parts[-1][1] + steps)
+            else:
+                parts.append((self.optim, steps))
+        for optim, steps in parts:
+            if step < steps:
+                return optim, step, steps
+            step -= steps
+        raise IndexError(step)
 
     def stage_model(self, stage: Stage) -> ModelConfig:
         """The model at a stage's picture size."""

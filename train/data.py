@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from models.preprocess import Preprocess
 from models.tokenizer import DomainTokenizer, train_tokenizer
 from train.config import DataConfig, RunConfig
-from train.scenes import describe_scene, render_scene
+from train.scenes import SceneOptions, describe_scene, render_scene
 
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 
@@ -35,11 +36,16 @@ def scenes_tokenizer(data: DataConfig, vocab_size: int, context: int) -> DomainT
 
 def scenes_batch(config: RunConfig, tokenizer: DomainTokenizer, step: int) -> Batch:
     """The batch of step `step` (from 0): scenes step * B to (step + 1) * B - 1 at the size of its stage."""
-    size = config.stage_of(step).image_size
+    stage = config.stage_of(step)
     first = step * config.batch_size
-    scenes = [describe_scene(config.data.seed, index) for index in range(first, first + config.batch_size)]
-    images = np.stack([render_scene(scene, size)[0] for scene in scenes])
-    return Batch(to_pixels(images), tokenizer([scene.caption for scene in scenes]))
+    options = SceneOptions(weights=stage.weights)
+    scenes = [describe_scene(config.data.seed, index, options) for index in range(first, first + config.batch_size)]
+    captions = tokenizer([scene.caption for scene in scenes])
+    if stage.drawn:
+        preprocess = scenes_preprocess(stage.image_size)
+        pictures = (Image.fromarray(render_scene(scene, stage.drawn)[0]) for scene in scenes)
+        return Batch(torch.stack([preprocess(picture)[0] for picture in pictures]), captions)
+    return Batch(to_pixels(np.stack([render_scene(scene, stage.image_size)[0] for scene in scenes])), captions)
 
 
 def to_pixels(images: np.ndarray) -> Tensor:

@@ -91,7 +91,7 @@ def train_step(
     """One optimiser step on the batch of `step` (from 0); returns its log line."""
     began = time.perf_counter()
     batch = scenes_batch(config, tokenizer, step)
-    rate = learning_rate(config.optim, step, config.steps)
+    rate = learning_rate(*config.cosine_of(step))
     for group in optimizer.param_groups:
         group["lr"] = rate
     loss = forward_loss(model, batch, precision)

@@ -6,6 +6,7 @@ import pytest
 
 from models.errors import StudioError
 from train.config import load_config
+from train.optim import learning_rate
 
 SHIPPED = Path(__file__).parents[2] / "train" / "configs"
 
@@ -18,7 +19,7 @@ def test_the_shipped_twins_differ_in_name_and_attention_alone() -> None:
     same = load_config(SHIPPED / "diffclip_scenes.toml", [*as_standard, "name=clip-scenes", "title=CLIP, scenes"])
     assert same == clip
     assert clip.samples >= 200_000
-    assert [stage.image_size for stage in clip.stages] == [64, 112]
+    assert [stage.image_size for stage in clip.stages] == [64, 112, 112]
 
 
 def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:
@@ -26,6 +27,18 @@ def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:
     assert config.optim.lr == 0.5
     assert config.model.vision.attention == "standard"
     assert config.stop_after == 2
+
+
+def test_a_stage_with_a_rate_begins_a_cosine_of_its_own() -> None:
+    config = load_config(SHIPPED / "clip_scenes.toml")
+    rates = [learning_rate(*config.cosine_of(step)) for step in range(config.steps)]
+    first = sum(stage.samples for stage in config.stages[:2]) // config.batch_size
+    assert max(rates[:first]) == config.optim.lr
+    assert rates[first - 1] == pytest.approx(config.optim.final_lr)
+    assert rates[first] < max(rates[first:]) == config.stages[2].lr
+    assert rates[-1] == pytest.approx(config.optim.final_lr)
+    with pytest.raises(IndexError):
+        config.cosine_of(config.steps)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +54,8 @@ def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:
         (["optim.lr=fast"], "must be of type float"),
         (["precision=float16"], "choose auto, float32, bfloat16"),
         (["stages=[]"], "no stages"),
+        (["stages=[{samples=64, image_size=16, lr=0.1}]"], "takes its rate from optim.lr"),
+        (["stages=[{samples=64, image_size=16, drawn=-1}]"], "cannot be below 0"),
         (["stages=[{samples=8, image_size=20}]"], "not a multiple of 8"),
         (["seed.x=1"], "is a value, not a table"),
         (["no-equals-sign"], "write key=value"),

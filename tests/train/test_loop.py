@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from tiny import tiny_config
 
@@ -17,13 +18,13 @@ from models.diff_attention import DifferentialAttention
 from models.errors import StudioError
 from models.tokenizer import DomainTokenizer
 from train.config import OptimConfig, load_config
-from train.data import scenes_batch, scenes_tokenizer, to_pixels
+from train.data import scenes_batch, scenes_preprocess, scenes_tokenizer, to_pixels
 from train.logbook import Logbook, lambda_entries, read_log
 from train.loop import fit, train_step
 from train.loss import contrastive_loss
 from train.optim import build_optimizer
 from train.resolution import at_resolution
-from train.scenes import describe_scene, render_scene
+from train.scenes import SceneOptions, describe_scene, render_scene
 
 TIMING = "samples_per_second"
 
@@ -152,6 +153,16 @@ def test_a_batch_is_a_function_of_config_and_step(config_file: Path) -> None:
     assert not torch.equal(first.pixels, next_.pixels)
     assert first.pixels.shape == (8, 3, 16, 16)
     assert scenes_batch(config, tokenizer, 5).pixels.shape == (8, 3, 32, 32)
+
+
+def test_a_stage_may_draw_larger_and_with_other_counts(config_file: Path) -> None:
+    settings = "stages=[{samples=40, image_size=16}, {samples=24, image_size=16, drawn=64, weights=[1, 0, 0, 0]}]"
+    config = load_config(config_file, [settings])
+    tokenizer = scenes_tokenizer(config.data, 320, 16)
+    scene = describe_scene(config.data.seed, 40, SceneOptions(weights=(1, 0, 0, 0)))
+    picture = Image.fromarray(render_scene(scene, 64)[0])
+    assert len(scene.objects) == 1
+    assert torch.equal(scenes_batch(config, tokenizer, 5).pixels[0], scenes_preprocess(16)(picture)[0])
 
 
 def test_a_new_resolution_keeps_weights_and_moments_but_those_of_positions() -> None:
