@@ -98,11 +98,6 @@ class ModelConfig:
         """The config as plain values, as it is written into a checkpoint."""
         return asdict(self)
 
-    @property
-    def differential(self) -> bool:
-        """Whether any tower is differential."""
-        return "differential" in (self.vision.attention, self.text.attention)
-
 
 def model_config(data: object) -> ModelConfig:
     """A `ModelConfig` from plain values, as read from JSON or TOML.

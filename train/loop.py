@@ -156,7 +156,7 @@ def claim_folder(config: RunConfig, run: Path, precision: torch.dtype) -> None:
     if path.exists():
         _check_same(run, plain)
         return
-    check_free(run, "choose another --out")
+    check_free(run, "it holds no run to go on with, choose another --out")
     run.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".tmp")
     partial.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
@@ -192,7 +192,7 @@ def check_free(folder: Path, advice: str) -> None:
         StudioError: it is a file, or a folder that is not empty; ends with `advice`.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StudioError(f"{folder} is {'not empty' if folder.is_dir() else 'a file'} and holds no run: {advice}.")
+        raise StudioError(f"{folder} is {'not empty' if folder.is_dir() else 'a file'}: {advice}.")
 
 
 def write_checkpoint(config: RunConfig, model: CLIP, tokenizer: DomainTokenizer, run: Path) -> Path:

@@ -95,7 +95,7 @@ def test_a_folder_with_another_run_or_other_files_is_left_alone(config_file: Pat
     assert (run / "log.jsonl").read_bytes() == before
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
-    with pytest.raises(StudioError, match="is not empty and holds no run"):
+    with pytest.raises(StudioError, match="is not empty: it holds no run to go on with"):
         fit(load_config(config_file), tmp_path / "other")
     with pytest.raises(StudioError, match="is a file"):
         fit(load_config(config_file), tmp_path / "other" / "thesis.txt")
