@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from models.attention_core import differential_heads, path_for
 from models.errors import StudioError
 
 LambdaInit = Callable[[int], float]
@@ -48,28 +49,40 @@ def check_head_pairs(num_heads: int, width: int, where: str) -> None:
     )
 
 
+def check_self_attention(query: Tensor, key: Tensor, value: Tensor, need_weights: bool) -> None:
+    """What differential attention cannot do behind the calling convention of `nn.MultiheadAttention`.
+
+    Raises:
+        StudioError: cross-attention, or weights are asked for.
+    """
+    if query is not key or key is not value:
+        raise StudioError("Differential attention is self-attention: query, key and value must be one tensor.")
+    if need_weights:
+        raise StudioError("Differential attention returns no weights: use models.record() and attention_maps().")
+
+
 class DifferentialAttention(nn.Module):
     """Self-attention with weights A1 - lambda * A2, called like timm's attention: x (B, N, D) -> (B, N, D).
 
-    `num_heads` counts raw heads; they make num_heads / 2 pairs, H in the shapes below. This is the explicit form,
-    which makes the maps: of the exact forms it needs the least arithmetic.
+    `num_heads` counts raw heads; they make num_heads / 2 pairs, H in the shapes below. Forward passes take the form
+    that models/attention_core.py names for the device and dtype; whoever wants maps makes them from `project`.
 
     Raises:
-        StudioError: a number of heads that is odd or does not divide the width.
+        StudioError: a number of heads that is odd or does not divide `dim`.
     """
 
-    def __init__(self, width: int, num_heads: int, lambda_init: float = 0.8, bias: bool = True) -> None:
+    def __init__(self, dim: int, num_heads: int, lambda_init: float = 0.8, bias: bool = True) -> None:
         super().__init__()
-        check_head_pairs(num_heads, width, "The attention")
+        check_head_pairs(num_heads, dim, "The attention")
         self.num_heads = num_heads
         self.pairs = num_heads // 2
-        self.head_width = width // num_heads
+        self.head_width = dim // num_heads
         self.scale = self.head_width**-0.5
         self.lambda_init = lambda_init
-        self.q_proj = nn.Linear(width, width, bias=bias)
-        self.k_proj = nn.Linear(width, width, bias=bias)
-        self.v_proj = nn.Linear(width, width, bias=bias)
-        self.out_proj = nn.Linear(width, width, bias=bias)
+        self.q_proj = nn.Linear(dim, dim, bias=bias)
+        self.k_proj = nn.Linear(dim, dim, bias=bias)
+        self.v_proj = nn.Linear(dim, dim, bias=bias)
+        self.out_proj = nn.Linear(dim, dim, bias=bias)
         self.diff_norm = nn.RMSNorm(2 * self.head_width, eps=1e-5)
         self.lambda_q1, self.lambda_k1, self.lambda_q2, self.lambda_k2 = (
             nn.Parameter(torch.empty(self.head_width).normal_(0.0, 0.1)) for _ in range(4)
@@ -99,18 +112,17 @@ class DifferentialAttention(nn.Module):
 
         `heads` is (B, H, N, 2d), the result (B, N, D).
         """
-        normed = self.diff_norm(widen(heads)) * (1.0 - self.lambda_init)
-        return self.out_proj(normed.transpose(1, 2).flatten(2).to(self.out_proj.weight.dtype))
+        normed = self.diff_norm(widen(heads.transpose(1, 2))) * (1.0 - self.lambda_init)
+        return self.out_proj(normed.flatten(2).to(self.out_proj.weight.dtype))
 
     def attend(self, x: Tensor, attn_mask: Tensor | None = None) -> Tensor:
-        """The forward pass: x (B, N, D) and an additive mask (N, N) or None -> (B, N, D)."""
+        """The forward pass: x (B, N, D) and an additive mask (N, N) or None -> (B, N, D).
+
+        Raises:
+            StudioError: the mask is not a floating (N, N).
+        """
         q, k, v = self.project(x)
-        scores = (q * self.scale) @ k.transpose(-2, -1)
-        if attn_mask is not None:
-            scores = scores + attn_mask
-        a1, a2 = torch.softmax(widen(scores), dim=-1).unbind(2)
-        weights = a1 - self.lam() * a2
-        return self.merge(weights.to(v.dtype) @ v)
+        return self.merge(differential_heads(q, k, v, self.lam(), self.scale, attn_mask, path_for(q, attn_mask)))
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """x (B, N, D) -> (B, N, D), the calling convention of timm's attention.
@@ -139,8 +151,5 @@ class DifferentialMultiheadAttention(DifferentialAttention):
         Raises:
             StudioError: cross-attention, or weights are asked for: record() gives the maps.
         """
-        if query is not key or key is not value:
-            raise StudioError("Differential attention is self-attention: query, key and value must be one tensor.")
-        if need_weights:
-            raise StudioError("Differential attention returns no weights: use models.record() and attention_maps().")
+        check_self_attention(query, key, value, need_weights)
         return self.attend(query, attn_mask), None

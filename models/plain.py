@@ -1,6 +1,7 @@
 """Frozen dataclasses from plain values (JSON, TOML): every key and type is checked, the nearest key is named."""
 
 import difflib
+import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -44,6 +45,10 @@ def _value(hint: Any, value: object, where: str) -> Any:
     if is_dataclass(hint) and isinstance(hint, type):
         return from_plain(hint, value, where)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in arguments:
+            return None
+        return _value(_arm(arguments, value), value, where)
     if origin is Literal:
         if value in arguments:
             return value
@@ -60,9 +65,23 @@ def _value(hint: Any, value: object, where: str) -> Any:
         return tuple(
             _value(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(zip(kinds, value, strict=True))
         )
+    if origin is dict:
+        hint = dict
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     assert isinstance(hint, type)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise StudioError(f"{where} = {value!r} must be of type {hint.__name__}.")
     return value
+
+
+def _arm(arms: tuple[Any, ...], value: object) -> Any:
+    """The member of a union that `value` looks like: a dataclass by its keys, a list for a tuple; else the first."""
+    for arm in arms:
+        if is_dataclass(arm) and isinstance(value, Mapping) and value.keys() & {f.name for f in fields(arm)[:1]}:
+            return arm
+        if typing.get_origin(arm) is tuple and isinstance(value, (list, tuple)):
+            return arm
+        if isinstance(arm, type) and type(value) is arm:
+            return arm
+    return arms[0]

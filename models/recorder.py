@@ -13,21 +13,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.calls import Call, pooled, read_call, tensor_of
 from models.errors import RecordingError, UnsupportedAttentionError
 from models.loaded import Tower
 from models.maps import attention_maps
-from models.projections import Projections, project, reconstruct
+from models.projections import Projections, reconstruct
+from models.projectors import project
 
-# Relative to the largest entry of the output; float32 sums in another order stay far below it.
-_TOLERANCE = 1e-4
+# How far weights @ V may miss the module's output, relative to its largest entry, by the dtype of the output. Sums in
+# another order cost float32 some 4e-7. In half precision the module rounds Q, K, V, the weighted sum and the output to
+# 2**-11 (float16) or 2**-8 (bfloat16) each, and a differential head divides what A1 - lambda A2 leaves, about a fifth
+# of what was rounded, by its own size. The worst of all types of attention at random weights is 2e-3 and 1e-2; six
+# times that is allowed, where another mask, scale, lambda or pairing of heads misses by a tenth or more.
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """What one attention module was given and what it answered."""
+    """What one attention module was given and what it answered, or why it cannot be read."""
 
-    x: Tensor
-    mask: Tensor | None
+    call: Call | UnsupportedAttentionError
     output: Tensor
     versions: tuple[int, ...]
 
@@ -39,6 +44,7 @@ class Recording:
         self.tower = tower
         self._layers: dict[int, _Layer] = {}
         self._projections: dict[int, Projections] = {}
+        self._misses: dict[int, float] = {}
 
     def __len__(self) -> int:
         return len(self.tower.attention)
@@ -46,7 +52,13 @@ class Recording:
     @property
     def nbytes(self) -> int:
         """Bytes that the kept inputs and outputs take; projections are worked out when asked for."""
-        return sum(t.nbytes for layer in self._layers.values() for t in (layer.x, layer.output))
+        kept = [layer.output for layer in self._layers.values()]
+        kept += [layer.call.x for layer in self._layers.values() if isinstance(layer.call, Call)]
+        return sum(tensor.nbytes for tensor in kept)
+
+    def __iter__(self) -> Iterator[Projections]:
+        """The projections of every layer, in order."""
+        return (self[layer] for layer in range(len(self)))
 
     def __getitem__(self, layer: int) -> Projections:
         """Q, K, V of a layer; on first use it is checked that they give the recorded output.
@@ -74,20 +86,35 @@ class Recording:
             self._projections[layer] = self._checked(layer, module, record)
         return self._projections[layer]
 
+    def miss(self, layer: int) -> float:
+        """How far weights @ V of a layer is from the module's own output, relative to the output's largest entry.
+
+        Raises:
+            RecordingError: as for `recording[layer]`, and where it is further than is allowed.
+        """
+        self[layer]
+        return self._misses[layer]
+
     def _checked(self, layer: int, module: nn.Module, record: _Layer) -> Projections:
         with torch.no_grad():
             try:
-                projections = project(module, record.x, record.mask)
+                if not isinstance(record.call, Call):
+                    raise record.call
+                projections = project(module, record.call.x, record.call.mask)
             except UnsupportedAttentionError as error:
                 raise UnsupportedAttentionError(f"Layer {layer} of the {self.tower.name} tower: {error}") from error
-            again = reconstruct(projections, attention_maps(projections).weights)
-        miss = float((again - record.output).abs().max() / record.output.abs().max().clamp(min=1e-12))
-        if not miss <= _TOLERANCE:
+            again = pooled(module, reconstruct(projections, attention_maps(projections).weights))
+        wide = torch.promote_types(again.dtype, torch.float32)
+        ours, output = again.to(wide), record.output.to(wide)
+        miss = float((ours - output).abs().max() / output.abs().max().clamp(min=1e-12))
+        allowed = TOLERANCE[record.output.dtype]
+        if not miss <= allowed:
             raise RecordingError(
                 f"Layer {layer} of the {self.tower.name} tower: weights @ V misses the module's own output by "
-                f"{miss:.1e} of its largest entry, {_TOLERANCE:.0e} is allowed; "
+                f"{miss:.1e} of its largest entry, {allowed:.0e} is allowed; "
                 "its maps would not be true, so none are given."
             )
+        self._misses[layer] = miss
         return projections
 
 
@@ -95,15 +122,21 @@ class Recording:
 def record(tower: Tower) -> Iterator[Recording]:
     """Record the forward pass of `tower` that runs inside the block, on this thread.
 
+    In a run that is changed by `replacing`, each layer's own answer to its changed input is recorded.
+
     Raises:
-        RecordingError: a layer runs twice inside one block.
+        RecordingError: a tower without attention, with the tower's own reason; a layer that runs twice in one block.
     """
-    recording, thread = Recording(tower), threading.get_ident()
-    handles = [
-        module.register_forward_hook(_keeper(recording, layer, thread), with_kwargs=True)
-        for layer, module in enumerate(tower.attention)
-    ]
+    if not tower.attention:
+        raise RecordingError(
+            tower.reason or f"The {tower.name} tower has no attention to record: choose another model or tower."
+        )
+    recording, thread, handles = Recording(tower), threading.get_ident(), []
     try:
+        for layer, module in enumerate(tower.attention):
+            hook = _keeper(recording, layer, thread)
+            # In front of every hook that replaces the output, so that the module's own is seen.
+            handles.append(module.register_forward_hook(hook, with_kwargs=True, prepend=True))
         yield recording
     finally:
         for handle in handles:
@@ -120,11 +153,13 @@ def _keeper(recording: Recording, layer: int, thread: int) -> Any:
         kwargs, output = rest
         if layer in recording._layers:
             raise RecordingError(f"Layer {layer} ran twice inside one record() block: open one block a forward pass.")
-        x = args[0] if args else kwargs["query"]
-        out = output[0] if isinstance(output, tuple) else output
-        if getattr(module, "batch_first", True) is False:
-            x, out = x.transpose(0, 1), out.transpose(0, 1)
-        recording._layers[layer] = _Layer(x.detach(), kwargs.get("attn_mask"), out.detach(), _versions(module))
+        try:
+            call = read_call(module, args, kwargs)
+            call = Call(call.x.detach(), call.mask)
+        except UnsupportedAttentionError as error:
+            # The model runs on; the layer is refused when it is asked for.
+            call = error
+        recording._layers[layer] = _Layer(call, tensor_of(module, output).detach(), _versions(module))
 
     return keep
 

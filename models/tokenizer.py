@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from models.errors import CheckpointError, StudioError
+from models.vocabulary import TokenizerRule
 
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _PAD = "<pad>"
@@ -40,6 +41,11 @@ class DomainTokenizer:
     bpe: Tokenizer
     words: frozenset[str]
     context: int
+
+    @property
+    def rule(self) -> TokenizerRule:
+        """What a checkpoint says of it."""
+        return TokenizerRule("domain")
 
     @property
     def start_id(self) -> int:
@@ -70,6 +76,11 @@ class DomainTokenizer:
             pieces = self._pieces(text)[: self.context - 2]
             row[: len(pieces) + 2] = torch.tensor([self.start_id, *pieces, self.end_id])
         return ids
+
+    def pieces(self, text: str) -> list[str]:
+        """The tokens of a text as they are read, start and end included."""
+        kept = self._pieces(text)[: self.context - 2]
+        return ["<start>", *(self.bpe.decode([i]).strip() or "·" for i in kept), "<end>"]
 
     def unknown_words(self, text: str) -> list[str]:
         """Words that no training caption held, in their order; the model has learned nothing of them."""

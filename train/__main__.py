@@ -1,13 +1,13 @@
-"""`python -m train`: make data, train, evaluate, export. Each command says what it does with --help."""
+"""`python -m train`: make data, plan, train, report, evaluate, export. Each command says what it does with --help."""
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from models.errors import StudioError
+from train import run_commands
+from train.data import command as data_command
+from train.evaluation import command as evaluate_command
 from train.scenes import command as scenes_command
 
 
@@ -16,22 +16,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m train", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     scenes_command.add_parser(commands)
+    data_command.add_parser(commands)
+    run_commands.add_parsers(commands)
 
-    fit = commands.add_parser("fit", help="train a model from a config; go on where it stopped")
-    fit.add_argument("config", type=Path, help="a TOML file, as train/configs/clip_scenes.toml")
-    fit.add_argument("settings", nargs="*", metavar="key=value", help="overrides, as optim.lr=5e-4 stop_after=50")
-    fit.add_argument("--out", type=Path, help="the run's folder (default: runs/NAME)")
-    fit.set_defaults(run=_fit)
-
-    export = commands.add_parser("export", help="make the folder that is shipped from a finished run")
+    export = commands.add_parser(
+        "export",
+        help="make the folder that is shipped from a finished run",
+        description="Makes a folder of weights, config, tokenizer, log and card, which load_model and the page open.",
+        epilog="example: python -m train export runs/my-diffclip my-diffclip --push-to-hub me/my-diffclip --private",
+    )
     export.add_argument("folder", type=Path, metavar="RUN", help="the run's folder")
     export.add_argument("out", type=Path, metavar="OUT", help="a new folder, as assets/checkpoints/NAME")
+    export.add_argument(
+        "--push-to-hub", metavar="ORG/NAME", help="a repository on the Hugging Face Hub, made if need be"
+    )
+    export.add_argument("--private", action="store_true", help="make the repository a private one")
     export.set_defaults(run=_export)
 
-    evaluate = commands.add_parser("evaluate", help="measure checkpoints on unseen scenes, write it into their cards")
-    evaluate.add_argument("folders", nargs="+", type=Path, metavar="CHECKPOINT", help="exported folders to compare")
-    evaluate.add_argument("--images", type=int, default=500, help="scenes to classify (default: %(default)s)")
-    evaluate.set_defaults(run=_evaluate)
+    evaluate_command.add_parser(commands)
 
     args = parser.parse_args(arguments)
     try:
@@ -42,37 +44,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 # Each command imports what it needs, so that none waits for what another needs.
-def _fit(args: argparse.Namespace) -> int:
-    from train.config import load_config
-    from train.loop import fit
-
-    config = load_config(args.config, args.settings)
-    print(fit(config, args.out or Path("runs") / config.name))
-    return 0
-
-
 def _export(args: argparse.Namespace) -> int:
     from train.export import export_run
+    from train.push import check_repository, push_folder
 
+    if args.private and not args.push_to_hub:
+        raise StudioError("--private is of a repository: name one with --push-to-hub, or drop it.")
+    if args.push_to_hub:
+        check_repository(args.push_to_hub)
     print(export_run(args.folder, args.out))
-    return 0
-
-
-def _evaluate(args: argparse.Namespace) -> int:
-    from models.checkpoints import load_checkpoint
-    from train.evaluation.zero_shot import zero_shot
-    from train.export import EVALUATION, check_exported, write_card
-
-    for folder in args.folders:
-        check_exported(folder)
-    results = {folder: asdict(zero_shot(load_checkpoint(folder), args.images)) for folder in args.folders}
-    for folder, result in results.items():
-        compared = [other for key, other in results.items() if key != folder]
-        plain: dict[str, Any] = {**result, "compared": compared}
-        (folder / EVALUATION).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-        write_card(folder)
-        low, high = result["top1_interval"]
-        print(f"{result['model']}: top-1 {result['top1']:.1%} ({low:.1%} to {high:.1%}), top-5 {result['top5']:.1%}")
+    if args.push_to_hub:
+        print(push_folder(args.out, args.push_to_hub, args.private))
     return 0
 
 

@@ -1,96 +1,51 @@
 """A training run as one file: TOML -> frozen dataclasses, every key checked, any of them overridden by key=value."""
 
-import math
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from models.config import ModelConfig
 from models.errors import StudioError
+from models.initialization import Initialization
 from models.plain import from_plain
+from models.vocabulary import Truncation
+from train.data.config import Augment, CsvData, Plain, SceneData, TarData
+from train.data.skips import SkipLimit
+from train.loss import Gathering
+from train.settings import WEIGHTS, EvaluationConfig, LogConfig, OptimConfig, Pictures, SceneStream, Stage
 
-Precision = Literal["auto", "float32", "bfloat16"]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of a run: `samples` pictures of `image_size` pixels a side.
-
-    Attributes:
-        lr: 0 goes on with the cosine of the stages before; above 0, a cosine of its own begins at this rate, after a
-            warm-up of a tenth of its steps, and spans the stages up to the next that has a rate.
-        drawn: pixels a side at which scenes are drawn and then preprocessed as any picture is; 0 draws them at
-            `image_size`.
-        weights: how often a scene holds one, two, three and four objects.
-    """
-
-    samples: int
-    image_size: int
-    lr: float = 0.0
-    drawn: int = 0
-    weights: tuple[float, float, float, float] = (0.45, 0.30, 0.15, 0.10)
-
-
-@dataclass(frozen=True)
-class OptimConfig:
-    """AdamW with linear warm-up to `lr` over `warmup_steps`, then a cosine to `final_lr` at the last step.
-
-    `grad_clip` bounds the total gradient norm. Weights that are matrices decay, everything else does not.
-
-    Raises:
-        StudioError: a value with which nothing would be learned.
-    """
-
-    lr: float
-    warmup_steps: int
-    final_lr: float = 0.0
-    weight_decay: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.98
-    eps: float = 1e-8
-    grad_clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("lr", 0.0, math.inf),
-            ("grad_clip", 0.0, math.inf),
-            ("eps", 0.0, 1.0),
-            ("beta1", -1.0, 1.0),
-            ("beta2", -1.0, 1.0),
-        ):
-            if not low < getattr(self, name) < high:
-                raise StudioError(
-                    f"optim.{name} = {getattr(self, name)} must lie above {max(low, 0)} and below {high}."
-                )
-        if min(self.warmup_steps, self.final_lr, self.weight_decay) < 0:
-            raise StudioError("optim.warmup_steps, final_lr and weight_decay cannot be below 0.")
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Scenes made on the fly: sample i of the run is scene i of `seed`, so the order is a function of the seed.
-
-    `tokenizer_captions` captions of the same seed train the tokenizer.
-    """
-
-    seed: int
-    tokenizer_captions: int = 20_000
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides the result of a training run.
+    """A training run. What comes after `skip` decides how and where it runs; the rest decides its result.
 
     Attributes:
         name: of the run's folder and of the model.
         title: how a person reads it.
-        seed: of the initial weights.
-        batch_size: samples a step; all of them are each other's negatives.
-        precision: "auto" takes bfloat16 autocast where the processor computes in it, float32 elsewhere.
+        seed: of the initial weights, of the order of the data and of what is drawn in a step.
+        batch_size: samples a step over all processes; all of them are each other's negatives.
+        pictures: how the model wants them; None for scenes' own, or for `Pictures()` with any other data.
+        augment: what is done with pictures in training.
+        truncation: what becomes of too long a caption with CLIP's vocabulary.
+        initialization: how the weights begin, "matched" or "published".
+        gathering: the gradient over processes, "full" or "published".
+        accumulation: parts in which a process's batch is encoded.
+        precision: what the towers compute in; "auto" takes bfloat16 where the device computes in it, float16 on an
+            older GPU, float32 elsewhere.
+        patch_dropout: share of patches that the vision tower does not see while it trains.
+        ema: decay of the weights' moving average, which then is what the checkpoint holds; 0 for none.
+        skip_non_finite: steps in a row that may be left out because they are not finite; 0 stops at the first.
+        skip: how many samples may be unreadable.
+        grad_checkpointing: compute activations twice instead of keeping them.
+        compile: compile the blocks of both towers.
+        device: "auto", "cpu", "cuda".
         threads: CPU threads of a process; 0 leaves PyTorch's choice.
-        save_minutes: time between two writings of the resume state.
+        workers: processes of each process that read data.
+        save_minutes, save_steps: time and steps between two writings of the resume state; 0 for none.
         stop_after: stop after this many steps of the full schedule; 0 runs to the end.
 
     Raises:
@@ -104,52 +59,107 @@ class RunConfig:
     model: ModelConfig
     stages: tuple[Stage, ...]
     optim: OptimConfig
-    data: DataConfig
+    data: SceneStream | TarData | CsvData | SceneData
+    pictures: Pictures | None = None
+    augment: Augment = field(default_factory=Plain)
+    truncation: Truncation = "keep_end"
+    initialization: Initialization = "matched"
+    gathering: Gathering = "full"
+    accumulation: int = 1
     precision: Precision = "auto"
+    patch_dropout: float = 0.0
+    ema: float = 0.0
+    skip_non_finite: int = 0
+    skip: SkipLimit = field(default_factory=SkipLimit)
+    grad_checkpointing: bool = False
+    compile: bool = False
+    device: str = "auto"
     threads: int = 0
+    workers: int = 0
     save_minutes: float = 5.0
+    save_steps: int = 0
     stop_after: int = 0
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        if min(self.threads, self.stop_after, self.save_minutes, self.seed, self.data.seed) < 0:
-            raise StudioError("threads, stop_after, save_minutes and seeds cannot be below 0.")
+        counts = (self.threads, self.stop_after, self.save_minutes, self.save_steps, self.workers, self.seed)
+        if min(*counts, self.skip_non_finite, self.evaluation.every, getattr(self.data, "seed", 0)) < 0:
+            raise StudioError(
+                "threads, workers, stop_after, save_minutes, save_steps, skip_non_finite, evaluation.every and seeds "
+                "cannot be below 0."
+            )
         if not self.stages:
             raise StudioError("The run has no stages: add [[stages]] with samples and image_size.")
         if self.batch_size < 2:
             raise StudioError(f"batch_size = {self.batch_size} has no negatives to contrast with: use 2 or more.")
+        if self.accumulation < 1 or not 0 <= self.ema < 1 or not 0 <= self.patch_dropout < 1:
+            raise StudioError(
+                f"accumulation = {self.accumulation} must be 1 or more, ema = {self.ema} and patch_dropout = "
+                f"{self.patch_dropout} from 0 to below 1."
+            )
         for stage in self.stages:
-            if stage.samples < 1 or stage.samples % self.batch_size:
-                raise StudioError(
-                    f"A stage of {stage.samples} samples is not a whole number of batches of {self.batch_size}: "
-                    f"use {max(1, round(stage.samples / self.batch_size)) * self.batch_size}."
-                )
+            self._check(stage)
             self.stage_model(stage)
-        first = self.cosine_of(0)[2]
-        if self.optim.warmup_steps >= first:
-            raise StudioError(f"warmup_steps = {self.optim.warmup_steps} leaves nothing of {first} steps: use fewer.")
         if self.stages[0].lr:
             raise StudioError("The first stage takes its rate from optim.lr: leave its lr out.")
-        if any(min(stage.lr, stage.drawn) < 0 for stage in self.stages):
-            raise StudioError("lr and drawn of a stage cannot be below 0.")
+        if self.is_resolved:
+            first = self.cosine_of(0)[2]
+            if self.optim.warmup_steps >= first:
+                raise StudioError(
+                    f"warmup_steps = {self.optim.warmup_steps} leaves nothing of {first} steps: use fewer."
+                )
+
+    def _check(self, stage: Stage) -> None:
+        """Whether a stage has a length that batches can fill, and only what its data know of."""
+        if min(stage.samples, stage.epochs, stage.lr, stage.drawn) < 0:
+            raise StudioError("samples, epochs, lr and drawn of a stage cannot be below 0.")
+        if (stage.samples > 0) == (stage.epochs > 0):
+            raise StudioError(
+                f"A stage has samples = {stage.samples} and epochs = {stage.epochs:g}: give one of the two, above 0."
+            )
+        if stage.samples % self.batch_size:
+            raise StudioError(
+                f"A stage of {stage.samples} samples is not a whole number of batches of {self.batch_size}: "
+                f"use {max(1, round(stage.samples / self.batch_size)) * self.batch_size}."
+            )
+        stream = isinstance(self.data, SceneStream)
+        if stream and stage.epochs:
+            raise StudioError("A stage of scenes without end has no epochs: give samples, or data.scenes and count.")
+        if not stream and (stage.drawn or stage.weights != WEIGHTS):
+            raise StudioError("drawn and weights of a stage are for scenes without end (data.seed): leave them out.")
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether every length is in samples and steps."""
+        return not self.optim.warmup_epochs and not any(stage.epochs for stage in self.stages)
 
     @property
     def steps(self) -> int:
-        """Optimiser steps of all stages."""
-        return sum(stage.samples for stage in self.stages) // self.batch_size
+        """Optimiser steps of all stages of a resolved config."""
+        return self.samples // self.batch_size
 
     @property
     def samples(self) -> int:
-        """Samples of all stages."""
+        """Samples of all stages of a resolved config."""
         return sum(stage.samples for stage in self.stages)
+
+    def stage_index(self, step: int) -> int:
+        """Which stage step `step` (from 0) is taken in."""
+        end = 0
+        for index, stage in enumerate(self.stages):
+            end += stage.samples // self.batch_size
+            if step < end:
+                return index
+        return len(self.stages) - 1
+
+    def first_step(self, index: int) -> int:
+        """The step (from 0) with which stage `index` begins, or the number of steps for the number of stages."""
+        return sum(stage.samples for stage in self.stages[:index]) // self.batch_size
 
     def stage_of(self, step: int) -> Stage:
         """The stage in which step `step` (from 0) is taken."""
-        end = 0
-        for stage in self.stages:
-            end += stage.samples // self.batch_size
-            if step < end:
-                return stage
-        return self.stages[-1]
+        return self.stages[self.stage_index(step)]
 
     def cosine_of(self, step: int) -> tuple[OptimConfig, int, int]:
         """The cosine in which step `step` (from 0) is taken: its settings, the step within it, its steps."""
@@ -171,6 +181,30 @@ class RunConfig:
     def stage_model(self, stage: Stage) -> ModelConfig:
         """The model at a stage's picture size."""
         return replace(self.model, vision=replace(self.model.vision, image_size=stage.image_size))
+
+
+def resolved(config: RunConfig, samples: int) -> RunConfig:
+    """The config with samples and steps in place of epochs, for data of `samples` samples.
+
+    An epoch is as many whole batches as the data hold.
+
+    Raises:
+        StudioError: the data hold less than a batch, or a stage would have no step.
+    """
+    per_epoch = samples // config.batch_size
+    if config.is_resolved:
+        return config
+    if not per_epoch:
+        raise StudioError(
+            f"The data hold {samples:,} samples, fewer than one batch of {config.batch_size:,}: use a smaller batch, "
+            "or more data."
+        )
+    lengths = [stage.samples or round(stage.epochs * per_epoch) * config.batch_size for stage in config.stages]
+    if not all(lengths):
+        raise StudioError(f"A stage is shorter than one step; an epoch has {per_epoch:,}: raise its epochs.")
+    stages = tuple(replace(s, samples=n, epochs=0.0) for s, n in zip(config.stages, lengths, strict=True))
+    warmup = config.optim.warmup_steps or round(config.optim.warmup_epochs * per_epoch)
+    return replace(config, stages=stages, optim=replace(config.optim, warmup_steps=warmup, warmup_epochs=0.0))
 
 
 def load_config(path: Path, overrides: Iterable[str] = ()) -> RunConfig:

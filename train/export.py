@@ -2,16 +2,24 @@
 
 import json
 import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from models.checkpoints import CARD, load_checkpoint
 from models.checkpoints import CONFIG as CHECKPOINT_CONFIG
+from models.config import ModelConfig
 from models.errors import CheckpointError, StudioError
 from models.loaded import LoadedModel
-from train.loop import CHECKPOINT, CONFIG, LOG, check_free
+from train.evaluation.zero_shot import ZeroShotResult
+from train.run_folder import CHECKPOINT, CONFIG, LOG, check_free
+from train.run_folder import EVALUATION as MEASURED
 
 RUN_CONFIG, EVALUATION = "run.json", "evaluation.json"
+_FOR_LOOKING = (
+    "It is a model to look at, not one to use on photographs: outside generated scenes its answers mean nothing."
+)
 
 
 def export_run(run: Path, out: Path) -> Path:
@@ -26,6 +34,8 @@ def export_run(run: Path, out: Path) -> Path:
     shutil.copytree(run / CHECKPOINT, out, dirs_exist_ok=True)
     shutil.copy2(run / LOG, out / LOG)
     shutil.copy2(run / CONFIG, out / RUN_CONFIG)
+    if (run / MEASURED).exists():
+        shutil.copy2(run / MEASURED, out / MEASURED)
     write_card(out)
     return out
 
@@ -36,11 +46,32 @@ def check_exported(folder: Path) -> None:
     Raises:
         CheckpointError: config, run or log is missing.
     """
-    missing = [name for name in (CHECKPOINT_CONFIG, RUN_CONFIG, LOG) if not (folder / name).is_file()]
+    missing = _missing(folder)
     if missing:
         raise CheckpointError(
             f"{folder} is no exported checkpoint, it lacks {', '.join(missing)}: use `python -m train export` first."
         )
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether the run lies beside the checkpoint, so that the folder has a card of ours."""
+    return not _missing(folder)
+
+
+def _missing(folder: Path) -> list[str]:
+    return [name for name in (CHECKPOINT_CONFIG, RUN_CONFIG, LOG) if not (folder / name).is_file()]
+
+
+def write_evaluation(folder: Path, result: ZeroShotResult, compared: Sequence[ZeroShotResult] = ()) -> Path:
+    """Write what an exported checkpoint scores on scenes, beside others that were measured with it, and its card.
+
+    Raises:
+        CheckpointError: the folder is no exported checkpoint.
+    """
+    check_exported(folder)
+    plain: dict[str, Any] = {**asdict(result), "compared": [asdict(other) for other in compared]}
+    (folder / EVALUATION).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    return write_card(folder)
 
 
 def write_card(folder: Path) -> Path:
@@ -62,19 +93,25 @@ def write_card(folder: Path) -> Path:
 
 def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measured: dict[str, Any] | None) -> str:
     config, settings = model.config, run["config"]
-    stages = ", then ".join(f"{s['samples']:,} at {s['image_size']} pixels" for s in settings["stages"])
+    assert isinstance(config, ModelConfig)  # a run trains no other
+    stages = ", then ".join(
+        (f"{s['samples']:,}" if s.get("samples") else f"{s.get('epochs')} epochs") + f" at {s['image_size']} pixels"
+        for s in settings["stages"]
+    )
+    scenes = any(key in settings["data"] for key in ("seed", "scenes"))
+    source = _source(settings["data"])
     size = sum(parameter.numel() for parameter in model.module.parameters())
     towers = [name for name, tower in (("vision", model.vision), ("text", model.text)) if tower.differential]
     kind = f"differential attention (A1 - lambda A2) in {' and '.join(towers)}" if towers else "standard attention"
     lines = [
         "---",
-        "license: cc-by-sa-4.0",
+        *(["license: cc-by-sa-4.0"] if scenes else []),
         "library_name: open_clip",
         "---",
         f"# {model.title}",
         "",
-        f"A small CLIP with {kind}, trained from scratch on generated OpenMoji scenes.",
-        "It is a model to look at, not one to use on photographs: outside generated scenes its answers mean nothing.",
+        f"A {'small ' if scenes else ''}CLIP with {kind}, trained from scratch on {source}.",
+        *([_FOR_LOOKING] if scenes else []),
         "",
         "| | |",
         "|---|---|",
@@ -86,7 +123,7 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         f"{' (pairs)' if model.text.differential else ''}, {config.text.vocab_size} ids, context "
         f"{config.text.context_length} |",
         f"| samples | {stages}; batch {settings['batch_size']} |",
-        f"| seeds | weights {settings['seed']}, scenes {settings['data']['seed']} |",
+        f"| seeds | weights {settings['seed']}{_scenes_seed(settings['data'])} |",
         f"| precision of training | {run['precision'].removeprefix('torch.')} |",
         f"| loss of the last step | {last['loss']:.3f} |",
         "",
@@ -94,7 +131,11 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         "",
         f"    python -m train fit train/configs/{settings['name'].replace('-', '_')}.toml",
         f"    python -m train export runs/{settings['name']} assets/checkpoints/{settings['name']}",
-        "    python -m train evaluate assets/checkpoints/clip-scenes assets/checkpoints/diffclip-scenes",
+        *(
+            ["    python -m train evaluate assets/checkpoints/clip-scenes assets/checkpoints/diffclip-scenes"]
+            if scenes
+            else []
+        ),
         "",
     ]
     if measured:
@@ -106,11 +147,28 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         "`tokenizer.json`, `log.jsonl` (one line a step), `run.json` (resolved config and package",
         "versions), `evaluation.json`.",
         "",
-        "The pictures it was trained on are drawn from OpenMoji, https://openmoji.org, CC BY-SA 4.0;",
-        "the weights are given under the same licence.",
-        "",
     ]
+    if scenes:
+        lines += [
+            "The pictures it was trained on are drawn from OpenMoji, https://openmoji.org, CC BY-SA 4.0;",
+            "the weights are given under the same licence.",
+            "",
+        ]
     return "\n".join(lines)
+
+
+def _source(data: dict[str, Any]) -> str:
+    """What a run was trained on, for people, from the table of its config; each kind is known by its first key."""
+    if "tars" in data:
+        return f"the captioned pictures of {data['tars']}"
+    if "csv" in data:
+        return f"the captioned pictures of {data['csv']}"
+    return "generated OpenMoji scenes"
+
+
+def _scenes_seed(data: dict[str, Any]) -> str:
+    seed = data.get("seed", data.get("scenes"))
+    return "" if seed is None else f", scenes {seed}"
 
 
 def _measured(measured: dict[str, Any]) -> list[str]:

@@ -1,14 +1,26 @@
-"""The step log: one JSON object a line, written as the run goes, cut back to the resumed step."""
+"""The step log: one JSON object a line, written as the run goes, cut back to the resumed step.
+
+A line holds "step" and "samples" so far, "image_size", "loss" of the global batch, "lr", "logit_scale", "grad_norm"
+before clipping, "valid" samples; "lambda" and "lambda_terms" of differential towers; "norms" and "probe" every so many
+steps; "skipped" with the reason, where a step or samples were left out; and the WALL_CLOCK fields.
+"""
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from models.build import CLIP, text_blocks, vision_blocks
+from models.build import ClipModule, text_blocks, vision_blocks
 from models.diff_attention import DifferentialAttention
+from train.ema import Ema
+from train.finite import layer_of
+
+# What differs between two runs that are the same otherwise.
+WALL_CLOCK = ("seconds", "samples_per_second", "samples_per_second_per_device", "data_wait", "mfu", "memory_mib")
 
 
 class Logbook:
@@ -16,15 +28,24 @@ class Logbook:
 
     def __init__(self, path: Path, step: int) -> None:
         kept = [line for line in read_log(path) if line["step"] <= step] if path.exists() else []
+        self.last: dict[str, Any] | None = kept[-1] if kept else None
         partial = path.with_suffix(".tmp")
-        partial.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in kept)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(partial, path)
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, line: dict[str, Any]) -> None:
-        """Append one line and hand it to the operating system at once."""
-        self._file.write(json.dumps(line) + "\n")
+        """Append one line and hand it to the operating system at once; what is not finite becomes null."""
+        self._file.write(json.dumps(_finite(line), allow_nan=False) + "\n")
         self._file.flush()
+        self.last = line
+
+    def sync(self) -> None:
+        """Flush to the disk, so that a state that is saved afterwards is never ahead of its log."""
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""
@@ -34,16 +55,33 @@ class Logbook:
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The lines of a step log; a last line that was cut off while it was written is left out."""
     lines = []
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            lines.append(json.loads(text))
+            line = json.loads(text)
         except ValueError:
             break
+        if not isinstance(line, dict) or not isinstance(line.get("step"), int):
+            break
+        lines.append(line)
     return lines
 
 
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN and no infinity."""
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def rounded(value: float) -> float:
+    """Five digits, as many as a curve shows."""
+    return float(f"{value:.5g}")
+
+
 @torch.no_grad()
-def lambda_entries(model: CLIP) -> dict[str, dict[str, list[Any]]]:
+def lambda_entries(model: ClipModule) -> dict[str, dict[str, list[Any]]]:
     """lambda and its two exponential terms, of every differential layer of both towers; empty for CLIP.
 
     `lambda_terms` are exp(q1 . k1) and exp(q2 . k2); lambda is their difference plus lambda_init.
@@ -53,6 +91,26 @@ def lambda_entries(model: CLIP) -> dict[str, dict[str, list[Any]]]:
     for tower, blocks in (("vision", vision_blocks(model)), ("text", text_blocks(model))):
         modules = [block.attn for block in blocks if isinstance(block.attn, DifferentialAttention)]
         if modules:
-            values[tower] = [round(float(module.lam()), 6) for module in modules]
-            terms[tower] = [[round(float(t), 6) for t in module.lambda_terms()] for module in modules]
+            # One copy from the device for all layers.
+            pairs = torch.stack([torch.stack(module.lambda_terms()) for module in modules]).tolist()
+            lams = torch.stack([module.lam() for module in modules]).tolist()
+            values[tower] = [round(lam, 6) for lam in lams]
+            terms[tower] = [[round(term, 6) for term in pair] for pair in pairs]
     return {"lambda": values, "lambda_terms": terms} if values else {}
+
+
+@torch.no_grad()
+def weight_norms(clip: ClipModule, before: Mapping[str, Tensor] | None = None) -> dict[str, float]:
+    """L2 norm of every layer's weights, or of what they are away from `before`; layers by `finite.layer_of`."""
+    layer = layer_of(clip)
+    named = list(clip.named_parameters())
+    norms = torch.stack([(p - before[n] if before else p).norm(dtype=torch.float64) for n, p in named]).tolist()
+    squares: dict[str, float] = {}
+    for (name, _), norm in zip(named, norms, strict=True):
+        squares[layer(name)] = squares.get(layer(name), 0.0) + norm**2
+    return {label: rounded(square**0.5) for label, square in squares.items()}
+
+
+def average_entry(ema: Ema | None) -> dict[str, float]:
+    """The share of the moving average that the next update keeps, where there is one."""
+    return {"ema_decay": rounded(ema.next_decay())} if ema else {}

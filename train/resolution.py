@@ -1,46 +1,54 @@
-"""The next stage's picture size: the same model and optimiser, position embeddings resampled to the new grid."""
+"""The next stage's picture size: the same training, position embeddings resampled to the new grid."""
 
 import torch
+from torch import Tensor
 
-from models.build import CLIP, build_clip
+from models.build import ClipModule, build_clip
 from models.config import ModelConfig
 from models.layout import TokenGrid
 from models.positions import resize_positions
-from train.config import OptimConfig
-from train.optim import build_optimizer, decays
+from models.towers import vision_tower
+from train.ema import Ema
+from train.optim import build_optimizer
+from train.settings import OptimConfig
 
-POSITIONS = "visual.positional_embedding"
+# In open_clip's form and in timm's.
+POSITIONS = ("visual.positional_embedding", "visual.trunk.pos_embed")
 
 
 def at_resolution(
-    model: CLIP, optimizer: torch.optim.AdamW, config: ModelConfig, optim: OptimConfig
-) -> tuple[CLIP, torch.optim.AdamW]:
-    """The trained model and its optimiser at the image size of `config`.
+    clip: ClipModule, optimizer: torch.optim.Optimizer, ema: Ema | None, config: ModelConfig, optim: OptimConfig
+) -> tuple[ClipModule, torch.optim.Optimizer, Ema | None]:
+    """The model, its optimiser and its average at the picture size of `config`; the same ones, if they have it.
 
     Adam's moments go along; those of the resampled positions start anew, since moments of one grid mean nothing
     on another.
     """
-    old = TokenGrid(1, *model.visual.grid_size)  # type: ignore[misc]
-    new = TokenGrid(1, config.vision.grid, config.vision.grid)
-    if old == new:
-        return model, optimizer
-    state = model.state_dict()
-    state[POSITIONS] = resize_positions(state[POSITIONS], old, new)
-    fresh = build_clip(config)
-    fresh.load_state_dict(state)
+    old = vision_tower(clip).layout
+    assert isinstance(old, TokenGrid)
+    new = TokenGrid(old.prefix, *config.vision.grid)
+    if (old.rows, old.cols) == (new.rows, new.cols):
+        return clip, optimizer, ema
+    fresh = build_clip(config).to(clip.logit_scale.device).train()
+    fresh.load_state_dict(_resampled(clip.state_dict(), old, new))
     fresh_optimizer = build_optimizer(fresh, optim)
-    kept = dict(zip(_names(model), _parameters(optimizer), strict=True))
-    for name, parameter in zip(_names(fresh), _parameters(fresh_optimizer), strict=True):
-        if name != POSITIONS and kept[name] in optimizer.state:
-            fresh_optimizer.state[parameter] = optimizer.state[kept[name]]
-    return fresh, fresh_optimizer
+    before = dict(clip.named_parameters())
+    for name, parameter in fresh.named_parameters():
+        if name not in POSITIONS and before[name] in optimizer.state:
+            fresh_optimizer.state[parameter] = optimizer.state[before[name]]
+    fresh_ema = None
+    if ema is not None:
+        fresh_ema = Ema(fresh, ema.decay)
+        fresh_ema.load_state_dict({"averages": _resampled(ema.averages, old, new), "updates": ema.updates})
+    return fresh, fresh_optimizer, fresh_ema
 
 
-def _parameters(optimizer: torch.optim.AdamW) -> list[torch.nn.Parameter]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _names(model: CLIP) -> list[str]:
-    """Parameter names in the order in which the optimiser holds them."""
-    named = list(model.named_parameters())
-    return [n for n, p in named if decays(n, p)] + [n for n, p in named if not decays(n, p)]
+def _resampled(tensors: dict[str, Tensor], old: TokenGrid, new: TokenGrid) -> dict[str, Tensor]:
+    """The same with the positions, (N, D) or (1, N, D), of the new grid."""
+    changed = dict(tensors)
+    for name in POSITIONS:
+        if name in tensors:
+            flat = tensors[name].reshape(-1, tensors[name].shape[-1])
+            resized = resize_positions(flat, old, new)
+            changed[name] = resized.reshape(*tensors[name].shape[:-2], *resized.shape)
+    return changed

@@ -1,47 +1,70 @@
-"""The resume state of a run: weights, optimiser, step; written whole or not at all, read without running code."""
+"""What of a training goes into its resume state, and back: weights, optimiser, average, scaler."""
 
-import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from models.errors import StudioError
-
-FILE = "state.pt"
-
-
-@dataclass(frozen=True)
-class State:
-    """Where a run stands after `step` steps."""
-
-    step: int
-    model: dict[str, torch.Tensor]
-    optimizer: dict[str, Any]
+from train.checkpointing import Facts, State
+from train.ema import Ema
+from train.step import Trainer
 
 
-def save_state(folder: Path, state: State) -> None:
-    """Write to a new file, flush it to the disk, then put it in the place of the last one."""
-    partial = folder / (FILE + ".tmp")
-    with partial.open("wb") as file:
-        torch.save({"step": state.step, "model": state.model, "optimizer": state.optimizer}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, folder / FILE)
+def capture(trainer: Trainer, facts: Facts) -> State:
+    """The state of a training between two steps; its tensors are the training's own and change with it."""
+    ema = trainer.ema
+    facts = replace(facts, scaler=trainer.scaler.state_dict(), ema_updates=ema.updates if ema else 0)
+    return State(
+        facts,
+        dict(trainer.clip.state_dict()),
+        optimizer_tensors(trainer.clip, trainer.optimizer),
+        dict(ema.averages) if ema else {},
+    )
 
 
-def load_state(folder: Path) -> State | None:
-    """The state in a run's folder, or None if it was never written.
+def restore(state: State, clip: nn.Module, optimizer: torch.optim.Optimizer, ema: Ema | None) -> None:
+    """Put a state back into a model, its optimiser and its average, of the picture size they were saved at.
 
     Raises:
-        StudioError: the file is broken.
+        StudioError: the state is of another model.
     """
-    path = folder / FILE
-    if not path.exists():
-        return None
     try:
-        data = torch.load(path, weights_only=True)
-        return State(int(data["step"]), data["model"], data["optimizer"])
-    except Exception as error:  # torch raises many kinds for a file that is cut or foreign
-        raise StudioError(f"{path} cannot be read ({error}): delete it to start the run again.") from error
+        clip.load_state_dict(dict(state.model))
+    except RuntimeError as error:
+        raise StudioError(
+            f"The saved state is of another model ({' '.join(str(error).split())[:200]}): choose another --out."
+        ) from error
+    load_optimizer(clip, optimizer, state.optimizer)
+    if ema is not None:
+        ema.load_state_dict({"averages": state.ema, "updates": state.facts.ema_updates})
+
+
+def optimizer_tensors(clip: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What an optimiser keeps of each parameter, by "PARAMETER/NAME"."""
+    return {
+        f"{name}/{key}": value
+        for name, parameter in clip.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def load_optimizer(clip: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Give an optimiser of the same parameters what `optimizer_tensors` took."""
+    names = {parameter: name for name, parameter in clip.named_parameters()}
+    kept: dict[str, dict[str, Tensor]] = {}
+    for path, value in tensors.items():
+        name, _, key = path.rpartition("/")
+        kept.setdefault(name, {})[key] = value
+    order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
+    plain = optimizer.state_dict()
+    plain["state"] = {index: kept[name] for index, name in enumerate(order) if name in kept}
+    optimizer.load_state_dict(plain)
+
+
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """Let PyTorch's generators draw what belongs to (seed, step, rank), so that no generator needs to be saved."""
+    words = np.random.SeedSequence([seed, step, rank]).generate_state(2, np.uint32)
+    torch.manual_seed(int(words[0]) << 32 | int(words[1]))

@@ -77,19 +77,27 @@ def test_weights_that_do_not_fit_are_named_before_loading(model: LoadedModel, tm
     broken["extra.weight"] = torch.zeros(2)
     broken["text_projection"] = torch.zeros(3, 3)
     save_file(broken, folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match="in 3 places") as caught:
+    with pytest.raises(CheckpointError, match="do not fit a model with vision") as caught:
         load_checkpoint(folder)
-    for part in ("ln_final.weight is missing", "extra.weight is unknown", r"text_projection is (3, 3), not"):
+    for part in ("weights are missing (ln_final", "are unknown (extra", "text_projection is (3, 3), not"):
         assert part in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"<!DOCTYPE html>", b"version https://git-lfs.github.com/spec/v1\n", b"\xff" * 64]
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"<!DOCTYPE html>", "web page"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "pointer"),
+        (b"\xff" * 64, "neither safetensors nor"),
+    ],
 )
-def test_a_file_that_is_no_safetensors_file_gets_a_sentence(clip: LoadedModel, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_safetensors_file_gets_a_sentence(
+    clip: LoadedModel, tmp_path: Path, content: bytes, sentence: str
+) -> None:
     folder = saved(clip, tmp_path / "mine")
     (folder / "model.safetensors").write_bytes(content)
-    with pytest.raises(CheckpointError, match="not a whole safetensors file"):
+    with pytest.raises(CheckpointError, match=sentence):
         load_checkpoint(folder)
 
 
@@ -97,7 +105,7 @@ def test_half_a_file_gets_a_sentence(clip: LoadedModel, tmp_path: Path) -> None:
     folder = saved(clip, tmp_path / "mine")
     data = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
-    with pytest.raises(CheckpointError, match="not a whole safetensors file"):
+    with pytest.raises(CheckpointError, match="is incomplete"):
         load_checkpoint(folder)
 
 

@@ -6,8 +6,12 @@ import pytest
 import torch
 from timm.layers.diff_attention import DiffAttention
 
+from models.attention_core import Explicit, Path, TwoCalls, Walk, differential_heads, path_for
 from models.diff_attention import DifferentialAttention, DifferentialMultiheadAttention, depth_lambda
 from models.errors import StudioError
+
+# More than one tile, however many threads share the work.
+SAMPLES = 7 * torch.get_num_threads()
 
 
 def causal_mask(tokens: int) -> torch.Tensor:
@@ -102,6 +106,60 @@ def test_output_and_every_gradient_equal_those_of_timm(causal: bool) -> None:
     torch.testing.assert_close(module.diff_norm.weight.grad, timm.sub_norm.weight.grad, rtol=1e-5, atol=1e-5)
 
 
+def explicitly(module: DifferentialAttention, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """The module's output with both maps made as tensors, whatever the table says."""
+    q, k, v = module.project(x)
+    a1, a2 = torch.softmax(q @ k.transpose(-2, -1) * module.scale + (0 if mask is None else mask), -1).unbind(2)
+    return module.merge((a1 - module.lam() * a2) @ v)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["all keys", "causal"])
+def test_a_batch_of_many_tiles_gives_the_output_and_gradients_of_explicit_maps(causal: bool) -> None:
+    module, x = ours(), torch.randn(SAMPLES, 65, 32, dtype=torch.float64, requires_grad=True)
+    mask = causal_mask(65).double() if causal else None
+    assert isinstance(path_for(module.project(x)[0], mask), Walk)
+    wanted = (x, *module.parameters())
+    out, expected = module(x, mask), explicitly(module, x, mask)
+    torch.testing.assert_close(out, expected, rtol=1e-11, atol=1e-12)
+    upstream = torch.randn_like(out)
+    found, right = (torch.autograd.grad(result, wanted, upstream) for result in (out, expected))
+    for ours_, theirs in zip(found, right, strict=True):
+        torch.testing.assert_close(ours_, theirs, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("path", [Explicit(), TwoCalls(), Walk(None, 4000)], ids=["explicit", "two calls", "walk"])
+def test_every_form_of_the_core_gives_the_module_of_the_published_formula(path: Path) -> None:
+    module, x = ours(), torch.randn(3, 7, 32, dtype=torch.float64)
+    q, k, v = module.project(x)
+    heads = differential_heads(q, k, v, module.lam(), module.scale, causal_mask(7).double(), path)
+    right = by_loop(module, x, causal_mask(7).double())
+    torch.testing.assert_close(module.merge(heads), right, rtol=1e-10, atol=1e-12)
+
+
+def test_maps_made_from_the_projections_give_the_output_of_a_walk_in_float32() -> None:
+    module, x = ours(width=64).float(), torch.randn(2 * SAMPLES, 65, 64)
+    with torch.no_grad():
+        assert isinstance(path_for(module.project(x)[0], None), Walk)
+        out, again = module(x), explicitly(module, x, None)
+    assert float((out - again).abs().max() / out.abs().max()) < 1e-5
+
+
+def test_frozen_weights_leave_the_gradient_of_the_input_as_it_is() -> None:
+    module, x = ours(), torch.randn(SAMPLES, 65, 32, dtype=torch.float64, requires_grad=True)
+    (free,) = torch.autograd.grad(module(x).square().sum(), x)
+    (frozen,) = torch.autograd.grad(module.requires_grad_(False)(x).square().sum(), x)
+    torch.testing.assert_close(free, frozen, rtol=1e-12, atol=1e-12)
+
+
+def test_the_constructor_takes_the_names_that_timm_uses() -> None:
+    module = DifferentialAttention(dim=32, num_heads=4, lambda_init=0.5, bias=False)
+    assert module.pairs == 2
+    assert {name.split(".")[0] for name, _ in module.named_parameters()} == {
+        *("q_proj", "k_proj", "v_proj", "out_proj", "diff_norm"),
+        *("lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"),
+    }
+
+
 def test_equal_maps_give_the_output_of_plain_attention_with_head_norm() -> None:
     """With A2 = A1 the row is (1 - lambda) A1, and the head norm takes the factor away (but for its epsilon)."""
     module = ours()
@@ -140,10 +198,20 @@ def test_cross_attention_and_returned_weights_are_refused() -> None:
         module(x, x, x, need_weights=True)
 
 
-def test_softmax_and_lambda_stay_in_float32_under_bfloat16_autocast() -> None:
-    module = DifferentialAttention(32, 4)
-    x = torch.randn(2, 6, 32)
+@pytest.mark.parametrize("shape", [(2, 6, 32), (40, 65, 32)], ids=["one tile", "tiles"])
+def test_softmax_and_lambda_stay_in_float32_under_bfloat16_autocast(shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(0)
+    module, x = DifferentialAttention(32, 4), torch.randn(shape)
     with torch.autocast("cpu", torch.bfloat16):
         half = module(x)
         assert module.lam().dtype == torch.float32
-    assert float((half.float() - module(x)).abs().max()) < 0.05
+        half.float().square().mean().backward()
+    slopes = [parameter.grad.clone() for parameter in module.parameters() if parameter.grad is not None]
+    module.zero_grad()
+    full = module(x)
+    full.square().mean().backward()
+    assert float((half.float() - full).detach().abs().max()) < 0.05
+    for cast, parameter in zip(slopes, module.parameters(), strict=True):
+        assert cast.dtype == torch.float32
+        assert parameter.grad is not None
+        assert float((cast - parameter.grad).norm()) < 0.05 * float(parameter.grad.norm()) + 1e-5

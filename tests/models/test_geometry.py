@@ -1,5 +1,7 @@
 """Preprocessing and geometry: the library's own tensor, and pixels that land where they came from."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +31,33 @@ def test_the_tensor_is_bit_equal_to_open_clips_transform(size: tuple[int, int], 
     assert torch.equal(ours, theirs)
     assert geometry.original == (size[1], size[0])
     assert geometry.input == (112, 112)
+
+
+@pytest.mark.parametrize("mode", ["shortest", "squash"])
+@pytest.mark.parametrize("size", [(90, 60), (60, 90), (31, 200), (48, 80)])
+def test_an_input_that_is_no_square_is_filled_as_open_clip_fills_it(size: tuple[int, int], mode: str) -> None:
+    picture = noise(*size)
+    ours, geometry = Preprocess((48, 80), MEAN, STD, mode)(picture)  # type: ignore[arg-type]
+    theirs = image_transform((48, 80), False, MEAN, STD, resize_mode=mode, interpolation="bicubic")(picture)
+    assert torch.equal(ours, theirs)
+    assert geometry.input == (48, 80)
+
+
+@pytest.mark.parametrize("mode", ["shortest", "squash"])
+@pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
+def test_fine_patterns_are_shrunk_by_pillows_antialiased_filter(mode: str, interpolation: str) -> None:
+    cells = np.indices((1024, 1024)).sum(0) % 2 * 255
+    picture = Image.fromarray(np.stack([cells, cells // 2, np.asarray(noise(1024, 1024))[..., 0]], -1).astype(np.uint8))
+    ours, _ = Preprocess(224, (0, 0, 0), (1, 1, 1), mode, interpolation)(picture)  # type: ignore[arg-type]
+    shrunk = np.asarray(picture.resize((224, 224), Image.Resampling[interpolation.upper()]))
+    pillow = torch.from_numpy(shrunk.astype(np.float32) / 255).permute(2, 0, 1)
+    torch.testing.assert_close(ours, pillow, rtol=0, atol=1e-6)
+    # The pattern is finer than a pixel of the input: what is left of it is grey. Without antialiasing stripes are left.
+    bare = torch.nn.functional.interpolate(
+        torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None].float() / 255, (224, 224), mode=interpolation
+    )[0]
+    assert float(ours[0].std()) < 0.01
+    assert float((ours - bare).abs().max()) > 0.3
 
 
 @pytest.mark.parametrize(("width", "height", "x", "y"), [(400, 200, 190, 60), (200, 400, 60, 190), (300, 300, 20, 250)])
@@ -95,3 +124,16 @@ def test_patches_outside_the_grid_and_wrong_settings_are_refused() -> None:
         Preprocess(112, MEAN, STD, "longest")  # type: ignore[arg-type]
     with pytest.raises(PictureError, match="51 times longer"):
         Preprocess(112, MEAN, STD)(noise(51, 1))
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, math.nan, math.inf])
+def test_a_std_that_is_not_above_zero_is_refused(value: float) -> None:
+    with pytest.raises(StudioError, match=r"std = .*: give a finite number above 0 for each channel"):
+        Preprocess(112, MEAN, (0.2, value, 0.2))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_mean_that_is_not_finite_is_refused_and_zero_is_taken(value: float) -> None:
+    with pytest.raises(StudioError, match=r"mean = .*: give a finite number for each channel"):
+        Preprocess(112, (0.5, 0.5, value), STD)
+    assert Preprocess(112, (0.0, -0.5, 0.5), STD).mean == (0.0, -0.5, 0.5)

@@ -1,131 +1,101 @@
-"""Our parts against tensors that the published DiffCLIP and SLIP code computed on tiny models.
+"""Our models against tensors that the published DiffCLIP and SLIP code computed on tiny models.
 
 `tests/golden/*.safetensors` hold weights under their published names, inputs, the output of every attention
-module, and the maps A1, A2 and lambda. The vision trunk is timm's ViT, as published; the text tower is open_clip's.
+module, and the maps A1, A2 and lambda. The files are loaded as a person would load them, by `load_model`.
 """
 
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import timm
 import torch
-from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
-from safetensors import safe_open
-from torch import nn
+from foreign import golden as read_golden
+from foreign import written
 
-from models.build import text_blocks
-from models.diff_attention import DifferentialAttention, DifferentialMultiheadAttention
-from models.layout import TokenGrid, TokenSequence
-from models.loaded import Tower
-from models.maps import attention_maps
-from models.recorder import record
+from models import LoadedModel, attention_maps, load_model, record
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+BLOCKS = {"vision": "visual.blocks", "text": "transformer.resblocks"}
+SETTINGS = {"diffclip_published_tiny": {}, "clip_slip_tiny": {"heads": (4, 4)}}
+# LayerNorm's epsilon of (vision, text) in the code that computed the tensors.
+EPSILON = {"diffclip_published_tiny": (1e-5, 1e-5), "clip_slip_tiny": (1e-6, 1e-5)}
+TOKENS = ("visual.cls_token", "visual.pos_embed", "visual.patch_embed.proj.bias")
+WORDS = ("token_embedding.weight", "positional_embedding")
 
 
+@dataclass(frozen=True)
 class Golden:
-    """A golden file and the model it describes, built from our attention and the libraries' blocks."""
+    model: LoadedModel
+    tensors: dict[str, torch.Tensor]
 
-    def __init__(self, name: str) -> None:
-        with safe_open(GOLDEN / f"{name}.safetensors", "pt") as file:
-            self.meta = file.metadata()
-            self.tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        self.differential = "lambda_init" in self.meta
-        self.clip = self._build().eval()
-
-    def number(self, key: str) -> int:
-        return int(self.meta[key])
-
-    def _build(self) -> CLIP:
-        trunk = timm.create_model(
-            "vit_tiny_patch16_224",
-            num_classes=0,
-            img_size=self.number("image_size"),
-            patch_size=self.number("patch"),
-            embed_dim=self.number("vision_width"),
-            depth=self.number("vision_depth"),
-            num_heads=self.number("vision_heads"),
-            norm_layer=partial(nn.LayerNorm, eps=float(self.meta["layernorm_eps_vision"])),
-        )
-        clip = CLIP(
-            embed_dim=self.number("embed"),
-            vision_cfg=CLIPVisionCfg(timm_model_name="test_vit", timm_pool="token", timm_proj="linear"),
-            text_cfg=CLIPTextCfg(
-                context_length=self.number("context"),
-                vocab_size=self.number("vocab"),
-                width=self.number("text_width"),
-                heads=self.number("text_heads"),
-                layers=self.number("text_depth"),
-            ),
-            quick_gelu=self.meta["text_activation"] == "quick_gelu",
-        )
-        clip.visual.trunk = trunk
-        clip.visual.head.proj = nn.Linear(trunk.num_features, self.number("embed"), bias=False)
-        if self.differential:
-            init = float(self.meta["lambda_init"])
-            for block in trunk.blocks:
-                block.attn = DifferentialAttention(self.number("vision_width"), self.number("vision_heads"), init)
-            for block in text_blocks(clip):
-                block.attn = DifferentialMultiheadAttention(self.number("text_width"), self.number("text_heads"), init)
-        state = {}
-        for key, tensor in self.tensors.items():
-            if key.startswith("weights."):
-                name = key.removeprefix("weights.")
-                if name == "image_projection":
-                    state["visual.head.proj.weight"] = tensor.T
-                else:
-                    state[name.replace("visual.", "visual.trunk.", 1)] = tensor
-        clip.load_state_dict(state, strict=True)
-        return clip
-
-    def tower(self, name: str) -> Tower:
-        vision = name == "vision"
-        blocks = list(self.clip.visual.trunk.blocks) if vision else text_blocks(self.clip)
-        side = self.number("image_size") // self.number("patch")
-        layout = TokenGrid(1, side, side) if vision else TokenSequence(self.number("context"))
-        init = (float(self.meta["lambda_init"]),) * len(blocks) if self.differential else None
-        return Tower(name, tuple(block.attn for block in blocks), self.number(f"{name}_heads"), layout, init)
-
-
-@pytest.fixture(scope="module", params=["diffclip_published_tiny", "clip_slip_tiny"])
-def golden(request: pytest.FixtureRequest) -> Golden:
-    return Golden(request.param)
-
-
-PREFIX = {"vision": "visual.blocks", "text": "transformer.resblocks"}
-
-
-def encode(golden: Golden, tower: str) -> torch.Tensor:
-    with torch.no_grad():
+    def encode(self, tower: str) -> torch.Tensor:
         if tower == "vision":
-            return golden.clip.encode_image(golden.tensors["in.image"])
-        return golden.clip.encode_text(golden.tensors["in.text"])
+            return self.model.encode_image(self.tensors["in.image"])
+        return self.model.encode_text(self.tensors["in.text"])
+
+
+@pytest.fixture(scope="module", params=list(SETTINGS))
+def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Golden:
+    weights, tensors = read_golden(request.param)
+    path: Path = tmp_path_factory.mktemp("golden") / "model.safetensors"
+    return Golden(load_model(written(weights, path), **SETTINGS[request.param]), tensors)
 
 
 def test_embeddings_and_logit_scale_equal_the_published_ones(golden: Golden) -> None:
-    torch.testing.assert_close(encode(golden, "vision"), golden.tensors["out.image_embed"], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(encode(golden, "text"), golden.tensors["out.text_embed"], rtol=1e-4, atol=1e-5)
-    scale = golden.tensors["out.logit_scale"]
-    logit_scale = golden.clip.logit_scale.detach()
-    assert torch.isclose(logit_scale, scale) or torch.isclose(logit_scale.exp(), scale)
+    torch.testing.assert_close(golden.encode("vision"), golden.tensors["out.image_embed"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(golden.encode("text"), golden.tensors["out.text_embed"], rtol=1e-5, atol=1e-5)
+    # What the published forward gives is the exponential, the factor on the cosine.
+    assert golden.model.logit_scale == pytest.approx(float(golden.tensors["out.logit_scale"]), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["vision", "text"])
 def test_maps_lambda_and_attention_outputs_equal_the_published_ones(golden: Golden, name: str) -> None:
-    tower = golden.tower(name)
+    tower = golden.model.vision if name == "vision" else golden.model.text
     with record(tower) as recording:
-        encode(golden, name)
+        golden.encode(name)
     for layer in range(tower.layers):
-        key = f"{PREFIX[name]}.{layer}.attn"
+        key = f"{BLOCKS[name]}.{layer}.attn"
         maps = attention_maps(recording[layer])
-        torch.testing.assert_close(maps.a1, golden.tensors[f"maps.{key}.a1"], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(maps.a1, golden.tensors[f"maps.{key}.a1"], rtol=1e-5, atol=1e-5)
         output = recording._layers[layer].output
-        torch.testing.assert_close(output, golden.tensors[f"attn.{key}.out"], rtol=1e-4, atol=1e-5)
-        if golden.differential:
+        torch.testing.assert_close(output, golden.tensors[f"attn.{key}.out"], rtol=1e-5, atol=1e-5)
+        if tower.differential:
             assert maps.a2 is not None
             assert maps.lam is not None
-            torch.testing.assert_close(maps.a2, golden.tensors[f"maps.{key}.a2"], rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(maps.a2, golden.tensors[f"maps.{key}.a2"], rtol=1e-5, atol=1e-5)
             torch.testing.assert_close(maps.lam.flatten()[0], golden.tensors[f"maps.{key}.lam"])
         else:
             assert maps.a2 is None
+
+
+def apart(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((found - wanted).norm() / wanted.norm())
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_only_the_right_epsilon_meets_the_published_embeddings(name: str, tmp_path: Path) -> None:
+    weights, tensors = read_golden(name)
+    path, right = written(weights, tmp_path / "model.safetensors"), EPSILON[name]
+    for vision in (1e-6, 1e-5):
+        for text in (1e-6, 1e-5):
+            model = load_model(path, norm_eps=(vision, text), **SETTINGS[name])
+            image = apart(model.encode_image(tensors["in.image"]), tensors["out.image_embed"])
+            caption = apart(model.encode_text(tensors["in.text"]), tensors["out.text_embed"])
+            assert image < 3e-6 if vision == right[0] else image > 3e-5
+            assert caption < 3e-6 if text == right[1] else caption > 3e-5
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_a_wrong_epsilon_moves_the_embedding_of_an_input_of_low_variance(name: str, tmp_path: Path) -> None:
+    """Tokens a hundred times smaller, of a picture without content: their variance is that of the epsilon."""
+    weights, tensors = read_golden(name)
+    faint = {key: value / 100 if key in (*TOKENS, *WORDS) else value for key, value in weights.items()}
+    path, right = written(faint, tmp_path / "model.safetensors"), EPSILON[name]
+    swapped = tuple(1e-5 if epsilon == 1e-6 else 1e-6 for epsilon in right)
+    assumed, given, wrong = (
+        load_model(path, **SETTINGS[name], **settings) for settings in ({}, {"norm_eps": right}, {"norm_eps": swapped})
+    )
+    grey, ids = torch.zeros_like(tensors["in.image"]), tensors["in.text"]
+    assert torch.equal(given.encode_image(grey), assumed.encode_image(grey))
+    assert torch.equal(given.encode_text(ids), assumed.encode_text(ids))
+    assert apart(wrong.encode_image(grey), given.encode_image(grey)) > 0.2
+    assert apart(wrong.encode_text(ids), given.encode_text(ids)) > 0.2

@@ -1,13 +1,16 @@
 """Reading pictures: what files hide is made plain, and what is no picture is said in a sentence."""
 
 import contextlib
+import importlib
 import io
+import pkgutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
+import models
 from models import open_picture
 from models.errors import PictureError
 
@@ -107,6 +110,19 @@ def test_a_truncated_jpeg_is_refused() -> None:
     data = stored(Image.fromarray(noise), "JPEG")
     with pytest.raises(PictureError, match="cannot be read to its end"):
         open_picture(data[: len(data) * 2 // 3])
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_no_module_makes_pillow_take_truncated_pictures(kind: str) -> None:
+    """Pillow has one switch for the whole process, and one library that turns it makes grey areas of missing pixels."""
+    for module in pkgutil.walk_packages(models.__path__, "models."):
+        importlib.import_module(module.name)
+    noise = np.random.default_rng(0).integers(0, 256, (200, 300, 3), dtype=np.uint8)
+    data = stored(Image.fromarray(noise), kind)
+    assert open_picture(data).size == (300, 200)
+    with pytest.raises(PictureError):
+        open_picture(data[: len(data) * 2 // 3])
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is False
 
 
 @pytest.mark.parametrize(

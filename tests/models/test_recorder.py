@@ -1,19 +1,19 @@
 """Recording: exact, gone afterwards, private to a thread, honest when something does not fit."""
 
+import copy
 import threading
 from dataclasses import replace
 
 import pytest
 import torch
+from hooked import hooks_of
 from torch import nn
 
 from models import LoadedModel, attention_maps, record
 from models.errors import RecordingError, UnsupportedAttentionError
-from models.projections import reconstruct
-
-
-def hooks_of(module: nn.Module) -> int:
-    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) for m in module.modules())
+from models.projections import Projections, reconstruct
+from models.recorder import TOLERANCE
+from models.replacing import replacing
 
 
 @pytest.mark.parametrize("tower", ["vision", "text"])
@@ -130,3 +130,94 @@ def test_an_unknown_attention_module_is_named_with_its_layer(clip: LoadedModel, 
         strange.attention[1](torch.randn(1, 5, 32))
     with pytest.raises(UnsupportedAttentionError, match=r"Layer 1 of the vision tower: torch.*Linear"):
         recording[1]
+
+
+def test_a_tower_without_attention_is_refused_with_its_own_reason(clip: LoadedModel) -> None:
+    bare = replace(clip.vision, attention=(), blocks=(), reason="The vision tower is a ResNet: choose a ViT.")
+    with pytest.raises(RecordingError, match="is a ResNet: choose a ViT"), record(bare):
+        pass
+    with pytest.raises(RecordingError, match="no attention to record"), record(replace(bare, reason="")):
+        pass
+
+
+def test_a_call_that_is_not_covered_lets_the_model_run_and_refuses_its_layer(clip: LoadedModel) -> None:
+    module = clip.vision.attention[0]
+    x = torch.randn(1, 5, 32)
+    with record(clip.vision) as recording:
+        output = module(x, x, x, key_padding_mask=torch.zeros(1, 5, dtype=torch.bool), need_weights=False)[0]
+        clip.vision.attention[1](x, x, x, need_weights=False)
+    assert output.shape == (1, 5, 32)
+    with pytest.raises(UnsupportedAttentionError, match=r"Layer 0 of the vision tower: .* key_padding_mask"):
+        recording[0]
+    assert recording[1].q.shape == (1, 4, 1, 5, 8)
+
+
+def test_a_run_that_is_changed_is_recorded_as_each_module_answers(model: LoadedModel, pixels: torch.Tensor) -> None:
+    """The order of the contexts does not matter, and layers behind a change see changed inputs."""
+
+    def halved(projections: Projections) -> torch.Tensor:
+        return 0.5 * reconstruct(projections, attention_maps(projections).weights)
+
+    with record(model.vision) as plain:
+        model.encode_image(pixels)
+    with model.lock, replacing(model.vision, {0: halved}), record(model.vision) as inside:
+        model.encode_image(pixels)
+    with model.lock, record(model.vision) as outside, replacing(model.vision, {0: halved}):
+        model.encode_image(pixels)
+    assert torch.equal(inside[0].q, plain[0].q)
+    assert not torch.allclose(inside[1].q, plain[1].q, rtol=1e-3)
+    assert torch.equal(inside[1].q, outside[1].q)
+
+
+def test_the_layers_of_a_recording_come_in_order(model: LoadedModel, pixels: torch.Tensor) -> None:
+    with record(model.vision) as recording:
+        model.encode_image(pixels)
+    walked = list(recording)
+    assert len(walked) == len(recording) == 3
+    assert all(projections is recording[layer] for layer, projections in enumerate(walked))
+
+
+def test_recording_keeps_the_input_and_the_output_of_each_layer_and_nothing_else(
+    model: LoadedModel, pixels: torch.Tensor
+) -> None:
+    with record(model.vision) as recording:
+        model.encode_image(pixels)
+    assert recording.nbytes == 3 * 2 * (2 * 17 * 32 * 4)
+
+
+def test_half_precision_has_a_tolerance_of_its_own_that_a_wrong_map_misses(clip: LoadedModel) -> None:
+    module, x = copy.deepcopy(clip.vision.attention[0]).bfloat16(), torch.randn(1, 9, 32).bfloat16()
+    tower = replace(clip.vision, attention=(module,))
+    with record(tower) as recording:
+        module(x, x, x, need_weights=False)
+    again = reconstruct(recording[0], attention_maps(recording[0]).weights)
+    output = recording._layers[0].output
+    assert float((again - output).abs().max() / output.abs().max()) > TOLERANCE[torch.float32]
+    recording._projections.clear()
+    recording._layers[0] = replace(recording._layers[0], output=output.roll(1, 1))
+    with pytest.raises(RecordingError, match="6e-02 is allowed"):
+        recording[0]
+
+
+def test_two_threads_with_two_models_each_get_their_own_maps(clip: LoadedModel, diffclip: LoadedModel) -> None:
+    picture, gate = torch.full((1, 3, 32, 32), 0.4), threading.Barrier(2)
+    alone, together = [], {}
+    for each in (clip, diffclip):
+        with record(each.vision) as recording:
+            each.encode_image(picture)
+        alone.append(attention_maps(recording[2]).weights)
+
+    def look(each: LoadedModel) -> None:
+        gate.wait()
+        for _ in range(5):
+            with record(each.vision) as recording:
+                each.encode_image(picture)
+        together[each.name] = attention_maps(recording[2]).weights
+
+    threads = [threading.Thread(target=look, args=(each,)) for each in (clip, diffclip)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torch.equal(together[clip.name], alone[0])
+    assert torch.equal(together[diffclip.name], alone[1])

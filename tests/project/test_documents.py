@@ -16,6 +16,7 @@ from train.optim import learning_rate
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/log.md")]
 SHIPPED = ("clip-scenes", "diffclip-scenes")
+COMMANDS = ("scenes", "check-data", "plan", "fit", "evaluate", "export", "report")
 
 
 def evaluation(name: str) -> dict:
@@ -62,10 +63,10 @@ def test_the_commands_of_the_readme_are_two_one_liners_for_app_and_tests() -> No
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     set_up = [line for line in text.splitlines() if line.startswith("python3 -m venv")]
     assert [line.split()[-1] for line in set_up] == ["app.py", "pytest"]
-    assert set(re.findall(r"-m train (\w+)", text)) <= {"scenes", "fit", "export", "evaluate"}
+    assert set(re.findall(r"-m train ([\w-]+)", text)) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["scenes", "fit", "export", "evaluate"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_train_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])

@@ -39,6 +39,8 @@ warmup_steps = 2
 [data]
 seed = 11
 tokenizer_captions = 200
+[log]
+rate_seconds = 0.0
 """
 
 

@@ -40,7 +40,9 @@ def test_a_run_is_trained_exported_evaluated_and_described(
     [
         (["fit", "nowhere.toml"], "There is no config"),
         (["export", "nowhere", "out"], "holds no finished run"),
-        (["evaluate", "nowhere"], "lacks config.json, run.json, log.jsonl"),
+        (["evaluate", "nowhere"], "is neither a shipped model nor a file or folder"),
+        (["report", "nowhere"], "holds no log.jsonl"),
+        (["plan", "nowhere.toml"], "There is no config"),
         (["scenes", "{tmp}/new", "--count", "0"], "0"),
     ],
 )
@@ -51,6 +53,20 @@ def test_wrong_input_is_one_sentence_and_exit_status_two(
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ")
     assert sentence in error
+
+
+def test_a_run_is_planned_before_and_reported_after(
+    config_file: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(config_file), "--speed", "4"]) == 0
+    told = capsys.readouterr().out
+    assert "8 of 8 samples" in told
+    assert "16 s at 4 samples a second" in told
+    assert main(["plan", str(config_file), "--speed", "0"]) == 2
+    assert main(["report", str(run), "--out", str(tmp_path / "page.html")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert main(["report", str(run), "--out", str(tmp_path / "no" / "page.html")]) == 2
 
 
 def test_a_folder_that_holds_something_is_not_exported_into(run: Path, tmp_path: Path) -> None:

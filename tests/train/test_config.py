@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from models.errors import StudioError
-from train.config import load_config
+from train.config import load_config, resolved
+from train.data.config import CsvData, SceneData, TarData
+from train.evaluation.protocols import CaptionRetrieval, FolderClasses, SceneClasses
 from train.optim import learning_rate
+from train.settings import SceneStream
 
 SHIPPED = Path(__file__).parents[2] / "train" / "configs"
 
@@ -52,7 +55,7 @@ def test_a_stage_with_a_rate_begins_a_cosine_of_its_own() -> None:
         (["model.text.heads=1"], "choose 2"),
         (["optim.warmup_steps=8"], "leaves nothing of 8 steps"),
         (["optim.lr=fast"], "must be of type float"),
-        (["precision=float16"], "choose auto, float32, bfloat16"),
+        (["precision=float8"], "choose auto, float32, bfloat16"),
         (["stages=[]"], "no stages"),
         (["stages=[{samples=64, image_size=16, lr=0.1}]"], "takes its rate from optim.lr"),
         (["stages=[{samples=64, image_size=16, drawn=-1}]"], "cannot be below 0"),
@@ -66,11 +69,53 @@ def test_a_stage_with_a_rate_begins_a_cosine_of_its_own() -> None:
         (["threads=-1"], "cannot be below 0"),
         (["stop_after=-5"], "cannot be below 0"),
         (["model.vision.layers=0"], "must be at least 1"),
+        (["stages=[{image_size=16}]"], "give one of the two"),
+        (["stages=[{samples=8, epochs=1, image_size=16}]"], "give one of the two"),
+        (["optim.warmup_epochs=1"], "leave one of them out"),
+        (["optim.start_lr=-1e-3"], "cannot be below 0"),
+        (["optim.schedule=cosines"], "did you mean 'cosine'"),
+        (["gathering=ful"], "did you mean 'full'"),
+        (["initialization=publish"], "did you mean 'published'"),
+        (["ema=1"], "from 0 to below 1"),
+        (["accumulation=0"], "must be 1 or more"),
+        (["data={tarz='x'}"], "no setting 'tarz'"),
+        (["log.trackers=['tensorbord']"], "did you mean 'tensorboard'"),
+        (["log.probe_samples=0"], "must be 1 or more"),
+        (["evaluation={of=[{scenes=5, template='x'}]}"], "did you mean 'templates'"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_what_to_do(config_file: Path, settings: list[str], sentence: str) -> None:
     with pytest.raises(StudioError, match=sentence):
         load_config(config_file, settings)
+
+
+def test_data_and_measurements_are_known_by_their_first_key(config_file: Path) -> None:
+    kinds = {
+        "data={seed=1}": SceneStream(1),
+        "data={tars='x', captions=['json:text']}": TarData("x", captions=("json:text",)),
+        "data={csv='x.csv'}": CsvData("x.csv"),
+        "data={scenes=2, count=80}": SceneData(2, 80),
+    }
+    for setting, wanted in kinds.items():
+        assert load_config(config_file, [setting]).data == wanted
+    of = "evaluation.of=[{scenes=9}, {folder='val', images=5}, {retrieval={csv='x.csv'}}]"
+    protocols = (SceneClasses(9), FolderClasses("val", images=5), CaptionRetrieval(CsvData("x.csv")))
+    assert load_config(config_file, [of]).evaluation.of == protocols
+
+
+def test_epochs_become_steps_once_the_size_of_the_data_is_known(config_file: Path) -> None:
+    settings = ["data={tars='x'}", "stages=[{epochs=1.5, image_size=16}, {epochs=2, image_size=32, lr=1e-4}]"]
+    config = load_config(config_file, [*settings, "optim.warmup_steps=0", "optim.warmup_epochs=0.5"])
+    done = resolved(config, 35)
+    assert [stage.samples for stage in done.stages] == [48, 64]
+    assert (done.steps, done.samples, done.optim.warmup_steps) == (14, 112, 2)
+    assert [done.stage_index(step) for step in (0, 5, 6, 13)] == [0, 0, 1, 1]
+    assert [done.first_step(index) for index in range(3)] == [0, 6, 14]
+    assert resolved(done, 1000) == done
+    with pytest.raises(StudioError, match="fewer than one batch"):
+        resolved(config, 7)
+    with pytest.raises(StudioError, match="shorter than one step"):
+        resolved(load_config(config_file, [settings[0], "stages=[{epochs=0.01, image_size=16}]"]), 35)
 
 
 def test_a_missing_file_and_one_that_is_not_toml_get_a_sentence(tmp_path: Path) -> None:

@@ -1,41 +1,71 @@
-"""Training: it learns, it resumes as if nothing had happened, it never overwrites another run."""
+"""Training: it learns, and it resumes as if nothing had happened."""
 
-import json
 import os
+import random
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file
 from tiny import tiny_config
 
 from models import load_model
 from models.build import build_clip
-from models.diff_attention import DifferentialAttention
 from models.errors import StudioError
 from models.tokenizer import DomainTokenizer
-from train.config import OptimConfig, load_config
-from train.data import scenes_batch, scenes_preprocess, scenes_tokenizer, to_pixels
-from train.logbook import Logbook, lambda_entries, read_log
-from train.loop import fit, train_step
+from train.checkpointing import POINTER, State, load_state
+from train.config import load_config
+from train.data.batch import normalised
+from train.data.scenes import MEAN, STD
+from train.logbook import WALL_CLOCK, read_log
+from train.loop import fit
 from train.loss import contrastive_loss
 from train.optim import build_optimizer
-from train.resolution import at_resolution
-from train.scenes import SceneOptions, describe_scene, render_scene
+from train.scenes import describe_scene, render_scene
+from train.scenes.shards import write_shards
+from train.settings import OptimConfig
 
-TIMING = "samples_per_second"
+ROOT = Path(__file__).parents[2]
+# One stage of 500 steps, to be stopped somewhere.
+LONG = ["stages=[{samples=4000, image_size=16}]", "log.probe_every=0"]
 
 
-def lines_of(run: Path) -> list[dict]:
-    return [{k: v for k, v in line.items() if k != TIMING} for line in read_log(run / "log.jsonl")]
+def lines_of(run: Path, name: str = "log.jsonl") -> list[dict]:
+    return [{k: v for k, v in line.items() if k not in WALL_CLOCK} for line in read_log(run / name)]
+
+
+def state_of(run: Path) -> State:
+    state = load_state(run)
+    assert state is not None
+    return state
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """Two runs have the same log, measurements and state, bit for bit."""
+    assert lines_of(one) == lines_of(other)
+    if (one / "evaluation.jsonl").exists():
+        assert lines_of(one, "evaluation.jsonl") == lines_of(other, "evaluation.jsonl")
+    first, second = state_of(one), state_of(other)
+    assert first.facts == second.facts
+    for name in ("model", "optimizer", "ema"):
+        tensors, others = getattr(first, name), getattr(second, name)
+        assert tensors.keys() == others.keys()
+        assert all(torch.equal(tensor, others[key]) for key, tensor in tensors.items()), name
+    weights = [load_file(run / "checkpoint" / "model.safetensors") for run in (one, other)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_both_kinds_of_attention_learn_sixteen_pairs_by_heart(tokenizer: DomainTokenizer) -> None:
     scenes = [describe_scene(1, index) for index in range(16)]
-    pixels = to_pixels(torch.stack([torch.from_numpy(render_scene(s, 32)[0]) for s in scenes]).numpy())
+    drawn = torch.from_numpy(np.stack([render_scene(scene, 32)[0] for scene in scenes])).permute(0, 3, 1, 2)
+    pixels = normalised(drawn, MEAN, STD)
     tokens = tokenizer([f"{i} {s.caption}" for i, s in enumerate(scenes)])
     for attention in ("standard", "differential"):
         clip = build_clip(tiny_config(attention, tokenizer.vocab_size))
@@ -49,23 +79,89 @@ def test_both_kinds_of_attention_learn_sixteen_pairs_by_heart(tokenizer: DomainT
 
 
 def test_a_run_that_stopped_and_resumed_equals_one_that_did_not_bit_for_bit(config_file: Path, tmp_path: Path) -> None:
-    whole = fit(load_config(config_file), tmp_path / "whole")
+    # Everything that a state holds: average, scaler, random patch dropout, measurements in between and at the end.
+    settings = ["ema=0.9", "precision=float16", "patch_dropout=0.25", "accumulation=2"]
+    settings += ["evaluation={of=[{scenes=4}], every=3}", "log.norms_every=2", "log.probe_every=3"]
+    whole = tmp_path / "whole"
+    assert fit(load_config(config_file, settings), whole) == whole / "checkpoint"
+    after = torch.get_rng_state()
+    parts = tmp_path / "parts"
     for stop in (3, 5, 6):  # inside the first stage, at its end, inside the second
-        assert fit(load_config(config_file, [f"stop_after={stop}"]), tmp_path / "parts") == tmp_path / "parts"
-    parts = fit(load_config(config_file), tmp_path / "parts")
-    assert lines_of(tmp_path / "whole") == lines_of(tmp_path / "parts")
-    one, other = load_file(whole / "model.safetensors"), load_file(parts / "model.safetensors")
-    assert all(torch.equal(one[name], other[name]) for name in one)
+        assert fit(load_config(config_file, [*settings, f"stop_after={stop}", "workers=1"]), parts) == parts
+    fit(load_config(config_file, settings), parts)
+    assert_same(whole, parts)
+    assert torch.equal(torch.get_rng_state(), after)
+    assert [line["step"] for line in lines_of(whole, "evaluation.jsonl")] == [3, 6, 8]
+    assert state_of(whole).facts.ema_updates > 0
+    assert state_of(whole).facts.scaler["scale"] != 2.0**16  # float16 overflowed, and the scaler went on from there
+
+
+def test_tars_are_gone_on_with_in_the_middle_of_an_epoch(config_file: Path, tmp_path: Path) -> None:
+    shards = write_shards(tmp_path / "tars", 22, 5, 32, per_shard=9)
+    tars = f'data={{tars="{tmp_path / "tars"}"}}'
+    settings = [tars, "model.text.vocab_size=49408", "augment={scale=[0.5, 1.0]}", "skip={share=0.5}"]
+    settings += ["stages=[{epochs=3, image_size=16}]", "optim.warmup_steps=0", "optim.warmup_epochs=0.5"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    fit(load_config(config_file, settings), whole)
+    fit(load_config(config_file, [*settings, "stop_after=3", "workers=1"]), parts)
+    fit(load_config(config_file, settings), parts)
+    assert_same(whole, parts)
+    assert [line["step"] for line in lines_of(whole)] == [1, 2, 3, 4, 5, 6]  # 22 samples are 2 batches of 8
+    assert load_model(whole / "checkpoint").tokenizer.rule.kind == "clip"
+    shards[-1].unlink()
+    with pytest.raises(StudioError, match=r"other data|other settings"):
+        fit(load_config(config_file, settings), parts)
+
+
+def fit_process(config: Path, run: Path, settings: list[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "train", "fit", str(config), *settings, "--out", str(run)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_a_run_that_is_killed_at_a_random_step_goes_on_from_its_last_state(config_file: Path, tmp_path: Path) -> None:
+    settings = ["stages=[{samples=240, image_size=16}]", "save_steps=3", "log.probe_every=5"]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = fit_process(config_file, killed, settings)
+    deadline, wanted = time.monotonic() + 120, random.randint(4, 24)
+    while process.poll() is None and time.monotonic() < deadline:
+        if (killed / "log.jsonl").exists() and len(read_log(killed / "log.jsonl")) >= wanted:
+            break
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert state_of(killed).facts.step < 30
+    fit(load_config(config_file, settings), killed)
+    fit(load_config(config_file, settings), whole)
+    assert_same(whole, killed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_saves_and_ends_the_run_which_then_goes_on(
+    config_file: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    run, before = tmp_path / "run", signal.getsignal(number)
+    config = load_config(config_file, LONG)
+    threading.Timer(1.5, lambda: os.kill(os.getpid(), number)).start()
+    assert fit(config, run) == run
+    taken = lines_of(run)[-1]["step"]
+    assert 1 <= taken < 500
+    assert state_of(run).facts.step == taken
+    assert signal.getsignal(number) is before
+    assert fit(load_config(config_file, [*LONG, f"stop_after={taken + 1}"]), run) == run
+    assert [line["step"] for line in lines_of(run)] == list(range(1, taken + 2))
 
 
 def test_the_log_has_one_line_a_step_with_lambda_of_both_towers(config_file: Path, tmp_path: Path) -> None:
-    checkpoint = fit(load_config(config_file), tmp_path / "run")
-    lines = lines_of(tmp_path / "run")
+    checkpoint = fit(load_config(config_file, ["log.norms_every=4", "log.rate_seconds=0.01"]), tmp_path / "run")
+    lines = read_log(tmp_path / "run" / "log.jsonl")
     assert [line["step"] for line in lines] == list(range(1, 9))
     assert [line["samples"] for line in lines] == list(range(8, 65, 8))
     assert [line["image_size"] for line in lines] == [16] * 5 + [32] * 3
+    assert [line["step"] for line in lines if "norms" in line] == [1, 4, 8]
+    assert [line["step"] for line in lines if "probe" in line] == [1]
     for line in lines:
-        assert {"loss", "lr", "logit_scale", "grad_norm", "lambda", "lambda_terms"} <= line.keys()
+        assert {"loss", "lr", "logit_scale", "grad_norm", "lambda", "lambda_terms", *WALL_CLOCK} <= line.keys()
         assert [len(line["lambda"][tower]) for tower in ("vision", "text")] == [2, 1]
         for tower, values in line["lambda"].items():
             for value, (first, second) in zip(values, line["lambda_terms"][tower], strict=True):
@@ -75,126 +171,61 @@ def test_the_log_has_one_line_a_step_with_lambda_of_both_towers(config_file: Pat
     assert model.preprocess_settings.size == 32
 
 
-def test_a_signal_saves_and_ends_the_run_which_then_goes_on(config_file: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    config = load_config(config_file, ["stages=[{samples=4000, image_size=16}]", "batch_size=8"])
-    threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
-    assert fit(config, run) == run
-    taken = lines_of(run)[-1]["step"]
-    assert 1 <= taken < 500
-    assert torch.load(run / "state.pt", weights_only=True)["step"] == taken
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+@pytest.mark.parametrize("trunk", ["open_clip", "timm"])
+def test_activations_that_are_computed_twice_change_nothing(config_file: Path, tmp_path: Path, trunk: str) -> None:
+    settings = [f"model.vision.trunk={trunk}", "patch_dropout=0.25", "stop_after=6", "log.probe_every=0"]
+    fit(load_config(config_file, settings), tmp_path / "plain")
+    fit(load_config(config_file, [*settings, "grad_checkpointing=true"]), tmp_path / "twice")
+    assert lines_of(tmp_path / "plain") == lines_of(tmp_path / "twice")
 
 
-def test_a_folder_with_another_run_or_other_files_is_left_alone(config_file: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    fit(load_config(config_file, ["stop_after=1"]), run)
-    before = (run / "log.jsonl").read_bytes()
-    with pytest.raises(StudioError, match="already holds another run"):
-        fit(load_config(config_file, ["optim.lr=0.1"]), run)
-    assert (run / "log.jsonl").read_bytes() == before
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.txt").write_text("mine")
-    with pytest.raises(StudioError, match="is not empty: it holds no run to go on with"):
-        fit(load_config(config_file), tmp_path / "other")
-    with pytest.raises(StudioError, match="is a file"):
-        fit(load_config(config_file), tmp_path / "other" / "thesis.txt")
-
-
-def test_a_run_of_other_package_versions_is_not_gone_on_with(config_file: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    fit(load_config(config_file, ["stop_after=1"]), run)
-    resolved = json.loads((run / "config.json").read_text())
-    resolved["packages"]["tokenizers"] = "0.0.1"
-    (run / "config.json").write_text(json.dumps(resolved))
-    with pytest.raises(StudioError, match=r"tokenizers 0\.0\.1 -> "):
-        fit(load_config(config_file), run)
-    (run / "config.json").write_text("{")
-    with pytest.raises(StudioError, match="cannot be read"):
-        fit(load_config(config_file), run)
-
-
-def test_a_gradient_that_is_not_finite_changes_no_weight(config_file: Path) -> None:
-    config = load_config(config_file)
-    tokenizer = scenes_tokenizer(config.data, 320, 16)
-    clip = build_clip(config.stage_model(config.stages[0]))
-    clip.visual.proj.register_hook(lambda gradient: gradient * float("inf"))
-    before = {name: tensor.clone() for name, tensor in clip.state_dict().items()}
-    with pytest.raises(StudioError, match="gradient norm of step 1"):
-        train_step(clip, build_optimizer(clip, config.optim), config, tokenizer, 0, torch.float32)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in clip.state_dict().items())
+def test_the_checkpoint_holds_the_average_where_there_is_one(config_file: Path, tmp_path: Path) -> None:
+    checkpoint = fit(load_config(config_file, ["ema=0.9"]), tmp_path / "run")
+    state, saved = state_of(tmp_path / "run"), load_file(checkpoint / "model.safetensors")
+    name = "visual.proj"
+    assert torch.equal(saved[name], state.ema[name].half())
+    assert not torch.equal(saved[name], state.model[name].half())
 
 
 def test_a_vocabulary_that_the_captions_cannot_fill_is_told(config_file: Path, tmp_path: Path) -> None:
     with pytest.raises(StudioError, match="but the captions give"):
         fit(load_config(config_file, ["model.text.vocab_size=5000"]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
-def test_a_loss_that_is_not_finite_stops_with_the_step(config_file: Path, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_stops_with_the_step_or_is_left_out(config_file: Path, tmp_path: Path) -> None:
+    wild = ["optim.lr=1e30", "optim.grad_clip=inf"]
     with pytest.raises(StudioError, match="loss of step"):
-        fit(load_config(config_file, ["optim.lr=1e30", "optim.grad_clip=1e30"]), tmp_path / "run")
+        fit(load_config(config_file, wild), tmp_path / "run")
+    with pytest.raises(StudioError, match="after 3 skipped in a row"):
+        fit(load_config(config_file, [*wild, "skip_non_finite=3"]), tmp_path / "skips")
+    skipped = [line["skipped"] for line in lines_of(tmp_path / "skips") if "skipped" in line]
+    assert len(skipped) == 3
+    assert all("is not finite" in text for text in skipped)
 
 
-def test_a_broken_state_is_told_and_not_replaced(config_file: Path, tmp_path: Path) -> None:
+def test_a_state_is_saved_at_the_end_of_a_stage_before_the_picture_size_changes(
+    config_file: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
-    fit(load_config(config_file, ["stop_after=1"]), run)
-    (run / "state.pt").write_bytes(b"half a file")
-    with pytest.raises(StudioError, match="delete it to start the run again"):
-        fit(load_config(config_file), run)
-    assert (run / "state.pt").read_bytes() == b"half a file"
+    fit(load_config(config_file, ["log.probe_every=0"]), run)
+    assert sorted(path.name for path in run.glob("state-*")) == ["state-000000005", "state-000000008"]
 
 
-def test_a_batch_is_a_function_of_config_and_step(config_file: Path) -> None:
-    config = load_config(config_file)
-    tokenizer = scenes_tokenizer(config.data, 320, 16)
-    first, again, next_ = (scenes_batch(config, tokenizer, step) for step in (0, 0, 1))
-    assert torch.equal(first.pixels, again.pixels)
-    assert torch.equal(first.tokens, again.tokens)
-    assert not torch.equal(first.pixels, next_.pixels)
-    assert first.pixels.shape == (8, 3, 16, 16)
-    assert scenes_batch(config, tokenizer, 5).pixels.shape == (8, 3, 32, 32)
+def test_a_finished_run_is_finished_again_without_a_step(config_file: Path, tmp_path: Path) -> None:
+    config, run = load_config(config_file), tmp_path / "run"
+    checkpoint = fit(config, run)
+    before = {path: path.read_bytes() for path in (run / "log.jsonl", run / POINTER, checkpoint / "model.safetensors")}
+    assert fit(config, run) == checkpoint
+    assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_stage_may_draw_larger_and_with_other_counts(config_file: Path) -> None:
-    settings = "stages=[{samples=40, image_size=16}, {samples=24, image_size=16, drawn=64, weights=[1, 0, 0, 0]}]"
-    config = load_config(config_file, [settings])
-    tokenizer = scenes_tokenizer(config.data, 320, 16)
-    scene = describe_scene(config.data.seed, 40, SceneOptions(weights=(1, 0, 0, 0)))
-    picture = Image.fromarray(render_scene(scene, 64)[0])
-    assert len(scene.objects) == 1
-    assert torch.equal(scenes_batch(config, tokenizer, 5).pixels[0], scenes_preprocess(16)(picture)[0])
-
-
-def test_a_new_resolution_keeps_weights_and_moments_but_those_of_positions() -> None:
-    small, large = (tiny_config("differential", 290, size) for size in (16, 32))
-    clip, optim = build_clip(small), OptimConfig(1e-3, 1)
-    optimizer = build_optimizer(clip, optim)
-    clip.encode_image(torch.randn(2, 3, 16, 16)).sum().backward()
-    optimizer.step()
-    grown, grown_optimizer = at_resolution(clip, optimizer, large, optim)
-    assert grown.visual.positional_embedding.shape[0] == 17
-    old, new = dict(clip.named_parameters()), dict(grown.named_parameters())
-    for name, parameter in new.items():
-        if name == "visual.positional_embedding":
-            assert parameter not in grown_optimizer.state
-        else:
-            assert torch.equal(parameter, old[name])
-            assert (parameter in grown_optimizer.state) == (old[name] in optimizer.state)
-    assert at_resolution(clip, optimizer, small, optim) == (clip, optimizer)
-
-
-def test_the_logbook_drops_lines_after_the_resumed_step_and_a_torn_last_line(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps({"step": i}) + "\n" for i in range(1, 6)) + '{"step": 6, "lo')
-    book = Logbook(path, 3)
-    book.write({"step": 4, "new": True})
-    book.close()
-    assert read_log(path) == [{"step": 1}, {"step": 2}, {"step": 3}, {"step": 4, "new": True}]
-
-
-def test_clip_logs_no_lambda() -> None:
-    assert lambda_entries(build_clip(tiny_config("standard", 290))) == {}
-    clip = build_clip(tiny_config("differential", 290))
-    attention = clip.transformer.resblocks[1].attn
-    assert isinstance(attention, DifferentialAttention)
-    assert lambda_entries(clip)["lambda"]["text"][1] == pytest.approx(float(attention.lam().detach()), abs=1e-6)
+def test_a_signal_before_a_measurement_puts_it_off(config_file: Path, tmp_path: Path) -> None:
+    settings = ["evaluation={of=[{scenes=4}], every=2}", "stop_after=4"]
+    run = tmp_path / "run"
+    fit(load_config(config_file, settings), run)
+    (run / "evaluation.jsonl").write_text("".join((run / "evaluation.jsonl").read_text().splitlines(True)[:1]))
+    fit(load_config(config_file, settings), run)
+    measured: list[dict[str, Any]] = lines_of(run, "evaluation.jsonl")
+    assert [line["step"] for line in measured] == [2, 4]
+    assert lines_of(run)[-1]["step"] == 4

@@ -1,0 +1,1 @@
+"""Weight files of unknown origin: told by their content, read without running anything; ours, written whole."""

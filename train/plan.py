@@ -1,0 +1,169 @@
+"""What a run will take, without training: steps, epochs, parameters, memory, operations, time."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from models.build import build_clip
+from models.errors import StudioError
+from train.config import RunConfig, resolved
+from train.data.open import open_source
+from train.data.sample import counted
+from train.distributed import resolve_device
+from train.flops import Cost, cost_of, measured_speed
+from train.precision import resolve_precision
+from train.settings import SceneStream
+
+
+@dataclass(frozen=True)
+class Given:
+    """A speed that is known: samples a second of all processes together."""
+
+    samples_per_second: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A speed to be measured by a few passes of the model on this machine."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """No speed, and so no time."""
+
+
+Speed = Given | Measured | Unknown
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage: how long it is and what a sample costs in it."""
+
+    steps: int
+    samples: int
+    image_size: int
+    cost: Cost
+
+
+def plan(config: RunConfig, given: int, processes: int, speed: Speed) -> list[tuple[str, str]]:
+    """The plan of a run as (label, text); `given` is the size of the data, 0 to look at them.
+
+    Raises:
+        StudioError: the data are not there, or processes cannot share a batch.
+    """
+    if processes < 1 or config.batch_size % processes:
+        raise StudioError(
+            f"A batch of {config.batch_size} cannot be shared equally by {processes} processes: use a divisor."
+        )
+    config, samples = sized(config, given)
+    stages = stage_plans(config)
+    return [*plan_lines(config, samples, stages, processes), ("time", _time(config, stages, processes, speed))]
+
+
+def sized(config: RunConfig, samples: int) -> tuple[RunConfig, int]:
+    """The resolved config and the number of samples of its data: as given, or found by looking.
+
+    Raises:
+        StudioError: the data are not there and their size was not given.
+    """
+    if isinstance(config.data, SceneStream):
+        return config, config.samples
+    if not samples:
+        try:
+            samples = len(open_source(config.data, config.stages[0].image_size))
+        except StudioError as error:
+            raise StudioError(f"{error} Without the data, give their size with --samples.") from error
+    return resolved(config, samples), samples
+
+
+def stage_plans(config: RunConfig) -> list[StagePlan]:
+    """The stages of a resolved config."""
+    return [
+        StagePlan(
+            stage.samples // config.batch_size, stage.samples, stage.image_size, cost_of(config.stage_model(stage))
+        )
+        for stage in config.stages
+    ]
+
+
+def plan_lines(config: RunConfig, samples: int, stages: list[StagePlan], processes: int) -> list[tuple[str, str]]:
+    """What can be said without knowing a speed, as (label, text)."""
+    last, own = stages[-1].cost, config.batch_size // processes
+    total = sum(stage.samples * stage.cost.training for stage in stages)
+    parts = own / config.accumulation
+    # In the order of Adam: weight, gradient, two moments; float32 each.
+    standing = last.parameters * 4 * (5 if config.ema else 4)
+    most = max(stage.cost.activation_bytes for stage in stages) * parts
+    if config.grad_checkpointing:
+        most /= max(config.model.vision.layers, config.model.text.layers)
+    lengths = ", then ".join(f"{stage.steps:,} at {stage.image_size} pixels" for stage in stages)
+    per_epoch = samples // config.batch_size
+    epochs = sum(stage.steps for stage in stages) / per_epoch
+    return [
+        ("run", f"{config.name}: {config.title}"),
+        ("data", f"{counted(samples, 'sample')}, {counted(per_epoch, 'step')} an epoch"),
+        ("steps", f"{config.steps:,} of {config.batch_size:,} samples: {lengths}"),
+        ("epochs", f"{epochs:.4g}, {config.samples:,} samples seen"),
+        ("parameters", f"{last.parameters:,}"),
+        (
+            "operations",
+            "; ".join(
+                f"{(s.cost.vision + s.cost.text) / 1e9:.4g} GFLOP a sample at {s.image_size} pixels "
+                f"(vision {s.cost.vision / 1e9:.4g}, text {s.cost.text / 1e9:.4g})"
+                for s in {stage.image_size: stage for stage in stages}.values()
+            )
+            + f"; the run {total:.3g} FLOP, with backward passes",
+        ),
+        (
+            "memory",
+            f"{_bytes(standing)} a process for weights, gradients, moments{' and averages' if config.ema else ''}; "
+            f"about {_bytes(most)} for activations of {own} samples in {config.accumulation} part"
+            f"{'s' if config.accumulation > 1 else ''} in float32, half of it in half precision (estimate)",
+        ),
+    ]
+
+
+def _time(config: RunConfig, stages: list[StagePlan], processes: int, speed: Speed) -> str:
+    match speed:
+        case Given():
+            seconds = config.samples / speed.samples_per_second
+            return f"{duration(seconds)} at {speed.samples_per_second:g} samples a second (given)"
+        case Measured():
+            return _measured_time(config, stages, processes)
+        case _:
+            return "give --speed SAMPLES_A_SECOND, or --measure it"
+
+
+def _measured_time(config: RunConfig, stages: list[StagePlan], processes: int) -> str:
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    device = resolve_device(config.device, 0)
+    dtype = resolve_precision(config.precision, device)
+    seconds, speeds = 0.0, {}
+    for stage in stages:
+        if stage.image_size not in speeds:
+            size = replace(config.model.vision, image_size=stage.image_size)
+            model = replace(config.model, vision=size)
+            clip = build_clip(model, config.seed).to(device).train()
+            speeds[stage.image_size] = measured_speed(clip, model, device, dtype) * processes
+        seconds += stage.samples / speeds[stage.image_size]
+    told = ", ".join(f"{speed:.4g} samples a second at {size} pixels" for size, speed in speeds.items())
+    name = str(dtype).removeprefix("torch.")
+    return (
+        f"{duration(seconds)} at {told} (measured on this machine's {device.type} in {name}, for "
+        f"{processes} process{'es' if processes > 1 else ''} alike; without reading data)"
+    )
+
+
+def duration(seconds: float) -> str:
+    """ "3 days 4 h", "2 h 5 min", "40 s"."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if minutes < 60 * 24:
+        return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    return f"{counted(minutes // 1440, 'day')} {minutes % 1440 // 60} h"
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
