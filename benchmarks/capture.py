@@ -4,9 +4,9 @@
 
 One picture, random weights, inference, CLIP and DiffCLIP. A pair is one plain forward and one recorded forward right
 after each other, in turns first and second; the ratio is the median over pairs of recorded by plain, in processor
-time, so that what else the machine does meets both alike. Maps are worked out when they are asked for and are not part of recording;
-the time of asking for one layer's maps, its check against the module's output included, is given beside it. Writes
-benchmarks/results/capture.json; with --check the exit status is 1 if a bound is missed, and the bound is named.
+time, so that what else the machine does meets both alike. Maps are worked out when they are asked for and are not part
+of recording; the time of asking for one layer's maps, its check against the module's output included, is given beside
+it. Writes benchmarks/results/capture.json; with --check the exit status is 1 if a bound is missed, and it is named.
 """
 
 import argparse
