@@ -25,6 +25,7 @@ SHIPPED = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
 OPEN_CLIP = "open_clip:"
 # Weight files that say themselves what they are: DiffCLIP's published one, and Transformers' old one.
 _OTHERS = ("checkpoint_best.pt", "pytorch_model.bin")
+_KINDS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 _NAMES = (WEIGHTS, CONFIG, TOKENIZER, *zoo.WEIGHTS, zoo.CONFIG, *_OTHERS, TOKENIZER_CONFIG, PREPROCESSOR)
 
 
@@ -119,6 +120,12 @@ def _from_folder(folder: Path, names: frozenset[str], name: str, overrides: Over
         return load_checkpoint(folder, name, overrides)
     weights = next((file for file in (WEIGHTS, *_OTHERS, *zoo.WEIGHTS) if file in names), None)
     if weights is None:
+        others = sorted(path.name for kind in _KINDS for path in folder.glob(f"*{kind}"))
+        if others:
+            raise CheckpointError(
+                f"{folder} holds no weights of a name that is known, but {', '.join(others[:4])}: load such a file by "
+                "its own path."
+            )
         return load_checkpoint(folder, name, overrides)  # says what is missing
     return _recognised(folder / weights, name, overrides, transformers_settings(folder) if foreign else Overrides())
 

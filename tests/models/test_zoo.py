@@ -361,6 +361,13 @@ def test_a_file_for_an_architecture_of_open_clip_is_held_to_it(tmp_path: Path) -
         load_model(f"open_clip:ViT-S-32/{path}")
 
 
+def test_a_folder_with_a_file_of_another_name_names_it(tmp_path: Path) -> None:
+    written(native(), tmp_path / "epoch_3.safetensors")
+    with pytest.raises(CheckpointError, match=r"but epoch_3\.safetensors: load such a file by its own path"):
+        load_model(tmp_path)
+    assert load_model(tmp_path / "epoch_3.safetensors").name == "epoch_3"
+
+
 def test_a_folder_without_weights_says_which_names_it_looks_for(tmp_path: Path) -> None:
     folder = folder_of("vit", tmp_path / "source")
     (folder / "open_clip_model.safetensors").unlink()
