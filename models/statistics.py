@@ -17,11 +17,6 @@ import torch
 from torch import Tensor
 
 from models.errors import StudioError
-from models.localisation import GROUND_COVERAGE as GROUND_COVERAGE
-from models.localisation import OBJECT_COVERAGE as OBJECT_COVERAGE
-from models.localisation import auroc as auroc
-from models.localisation import mass_inside as mass_inside
-from models.localisation import patch_coverage as patch_coverage
 
 # A key is a sink if it receives more than this many times what each would if all received alike.
 SINK_TIMES_UNIFORM = 3.0
@@ -223,10 +218,13 @@ def shuffled_differences(
     One permutation serves all heads and queries; the prefix keys stay where they are. Yields `count` maps (..., Nk).
     """
     generator = torch.Generator().manual_seed(seed)
-    patches = a1.shape[-1] - prefix
     for _ in range(count):
-        order = torch.cat([torch.arange(prefix), prefix + torch.randperm(patches, generator=generator)])
-        yield a1 - subtracted[..., order]
+        yield a1 - subtracted[..., patch_order(prefix, a1.shape[-1], generator)]
+
+
+def patch_order(prefix: int, keys: int, generator: torch.Generator) -> Tensor:
+    """An order of the keys (Nk,) in which the patches are permuted and the prefix stays: `a2[..., order]`."""
+    return torch.cat([torch.arange(prefix), prefix + torch.randperm(keys - prefix, generator=generator)])
 
 
 def _where_mass(weights: Tensor, numbers: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models import statistics
+from models import localisation, statistics
 
 SHUFFLES = 20
 
@@ -31,7 +31,7 @@ class Objects:
 def objects_of(coverage: np.ndarray) -> Objects:
     """The object and ground patches for each patch's share of object (R, C)."""
     flat = torch.from_numpy(coverage.reshape(-1))
-    return Objects(flat >= statistics.OBJECT_COVERAGE, flat < statistics.GROUND_COVERAGE)
+    return Objects(flat >= localisation.OBJECT_COVERAGE, flat < localisation.GROUND_COVERAGE)
 
 
 def plain_measures(maps: Tensor, prefix: int, objects: Objects | None) -> dict[str, Tensor]:
@@ -74,6 +74,6 @@ def _object_measures(mass: Tensor, ranked: Tensor, prefix: int, objects: Objects
     if objects is None:
         return {}
     return {
-        "inside": statistics.mass_inside(mass[..., prefix:], objects.inside),
-        "auroc": statistics.auroc(ranked[..., prefix:], objects.inside, objects.outside),
+        "inside": localisation.mass_inside(mass[..., prefix:], objects.inside),
+        "auroc": localisation.auroc(ranked[..., prefix:], objects.inside, objects.outside),
     }

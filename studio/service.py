@@ -17,7 +17,7 @@ from models import LoadedModel, Normalizer, Recording, StudioError, attention_ma
 from models.checkpoints import read_info
 from models.geometry import ImageGeometry
 from models.layout import TokenGrid
-from models.statistics import patch_coverage
+from models.localisation import patch_coverage
 from models.zoo import SHIPPED
 from studio.examples import Example, picture_token
 from studio.measures import Objects, objects_of

@@ -10,6 +10,7 @@ from torch import Tensor
 from models.diff_attention import widen
 from models.errors import StudioError
 from models.normalizers import Normalizer
+from models.statistics import patch_order
 
 # Of the matched entropy, in nats: where scores are nearly equal a far smaller difference is another temperature.
 _TOLERANCE = 1e-12
@@ -77,8 +78,7 @@ def uniform_weights(scores: Tensor) -> Tensor:
 
 def shuffled_keys(prefix: int, keys: int, seed: int) -> Tensor:
     """An order of the keys (Nk,) in which the patches are permuted and the prefix stays: `a2[..., order]`."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.cat([torch.arange(prefix), prefix + torch.randperm(keys - prefix, generator=generator)])
+    return patch_order(prefix, keys, torch.Generator().manual_seed(seed))
 
 
 def row_entropy(weights: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import statistics
 from models.errors import StudioError
+from models.localisation import mass_inside
 from models.statistics import (
     by_mass,
     cancelled_share,
@@ -20,7 +20,6 @@ from models.statistics import (
     gini,
     hoyer,
     keys_for_mass,
-    mass_inside,
     mean_distance,
     negative_mass,
     norm_outliers,
@@ -251,10 +250,3 @@ def test_cancelled_share_is_what_lambda_a2_takes_from_a1() -> None:
     # what is left of A1 is the positive part of the difference
     left = positive_part(a1 - 0.8 * a2).sum() / a1.sum()
     assert float(cancelled_share(a1, 0.8 * a2) + left) == pytest.approx(1)
-
-
-def test_the_names_that_the_page_uses_are_those_of_localisation() -> None:
-    from models import localisation
-
-    for name in ("auroc", "mass_inside", "patch_coverage", "OBJECT_COVERAGE", "GROUND_COVERAGE"):
-        assert getattr(statistics, name) is getattr(localisation, name)

@@ -15,8 +15,8 @@ from browsing import WAIT, Studio, row_of, shown_percent
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-from models import LoadedModel, load_model, open_picture, statistics
-from models.statistics import patch_coverage
+from models import LoadedModel, load_model, localisation, open_picture, statistics
+from models.localisation import patch_coverage
 from studio.examples import load_examples, picture_token
 from studio.service import Service, vision_grid
 from studio.ui import build_app, launch_settings
@@ -107,7 +107,7 @@ def test_numbers_under_the_panels_are_what_the_models_computed(
         _, geometry = models[1].preprocess(image)
         inside = torch.from_numpy(patch_coverage(example.inside(), geometry, vision_grid(models[1])).reshape(-1) >= 0.5)
         positive = statistics.positive_part(right["difference"])[1:]
-        assert studio.fact(3, "inside") == shown_percent(statistics.mass_inside(positive, inside))
+        assert studio.fact(3, "inside") == shown_percent(localisation.mass_inside(positive, inside))
         assert re.fullmatch(r"\d+ %", studio.fact(3, "inside", column=1)), "the control stands beside it"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from models import LoadedModel, Normalizer, attention_maps, record, statistics
+from models import LoadedModel, Normalizer, attention_maps, localisation, record, statistics
 from models.maps import AttentionMaps
 from studio.measures import objects_of, shuffled_measures
 from studio.view import STEPS, layer_payload, quantise, with_mean
@@ -81,8 +81,8 @@ def test_statistics_sent_are_those_of_the_models_package(diffclip: LoadedModel) 
         ("first", "sum"): torch.ones_like(first[..., 0]),
         ("first", "entropy"): statistics.entropy(first),
         ("difference", "negative"): statistics.negative_mass(difference),
-        ("difference", "inside"): statistics.mass_inside(statistics.positive_part(patches), objects.inside),
-        ("difference", "auroc"): statistics.auroc(patches, objects.inside, objects.outside),
+        ("difference", "inside"): localisation.mass_inside(statistics.positive_part(patches), objects.inside),
+        ("difference", "auroc"): localisation.auroc(patches, objects.inside, objects.outside),
     }
     for (group, name), values in expected.items():
         np.testing.assert_allclose(measured(payload, group, name), values.numpy(), rtol=1e-4, atol=1e-6)
