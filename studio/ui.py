@@ -8,6 +8,7 @@ import gradio as gr
 
 from models import available_models
 from studio.examples import FOLDER, load_examples
+from studio.looked_at import choose_what_is_looked_at
 from studio.service import RECORDING_BYTES, Service
 from studio.tabs.compare import compare_tab
 from studio.tabs.trajectories import trajectories_tab
@@ -40,11 +41,14 @@ def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int =
         if not service.names:
             gr.Markdown(NO_MODELS)
             return demo
-        with gr.Tabs():
-            with gr.Tab("Compare", id="compare"):
-                compare_tab(demo, service, examples)
-            with gr.Tab("λ trajectories", id="trajectories") as tab:
-                trajectories_tab(tab, service)
+        with gr.Row(equal_height=False, elem_classes="studio-page"):
+            with gr.Column(elem_classes="studio-looked-at"):
+                looked_at = choose_what_is_looked_at(service, examples)
+            with gr.Column(elem_classes="studio-tabs"), gr.Tabs():
+                with gr.Tab("Compare", id="compare"):
+                    compare_tab(demo, looked_at, service, examples)
+                with gr.Tab("λ trajectories", id="trajectories") as tab:
+                    trajectories_tab(tab, service)
     return demo
 
 

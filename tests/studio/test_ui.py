@@ -7,7 +7,7 @@ import gradio as gr
 import pytest
 
 from studio.examples import FOLDER, load_examples, picture_token
-from studio.tabs.compare import RUNS_MODEL
+from studio.looked_at import RUNS_MODEL
 from studio.ui import build_app, launch_settings
 from studio.viewer import SCRIPTS
 
