@@ -1,12 +1,19 @@
-"""Tiny checkpoints and an example scene on disk, for what reads folders; read only."""
+"""Tiny checkpoints and an example scene on disk, read only; the page on the shipped checkpoints in a real Chromium."""
 
 import json
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import gradio as gr
 import numpy as np
 import pytest
 import torch
+from browsing import WAIT, Studio
 from PIL import Image
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from models import LoadedModel
 from models.build import build_clip, vision_blocks
@@ -14,6 +21,7 @@ from models.checkpoints import CheckpointInfo, save_checkpoint
 from models.tokenizer import DomainTokenizer
 from studio.examples import Example, load_examples
 from studio.service import Service
+from studio.ui import build_app, launch_settings
 from studio.uploads import Upload
 
 
@@ -68,3 +76,66 @@ def service(folders: tuple[Path, Path], examples: tuple[Example, ...]) -> Servic
 @pytest.fixture
 def scene(examples: tuple[Example, ...]) -> Upload:
     return Upload(Image.open(examples[0].picture).convert("RGB"), examples[0].picture)
+
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+SHIPPED = ("clip-scenes", "diffclip-scenes")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium") or "/usr/bin/chromium"
+    if not Path(path).exists():
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail("REQUIRE_BROWSER is 1 and there is no Chromium: install it, or unset the variable.")
+        pytest.skip("there is no Chromium on this machine")
+    expect.set_options(timeout=WAIT)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """The page on the shipped checkpoints, one server for all browser tests."""
+    demo: gr.Blocks = build_app(SHIPPED)
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
+    yield url
+    demo.close()
+
+
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One browser profile for all pages, so that Gradio's own files are fetched once."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    context.set_default_timeout(WAIT)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def studio(context: BrowserContext, address: str) -> Iterator[Studio]:
+    page = context.new_page()
+    studio = Studio(page)
+    host = urlsplit(address).netloc
+
+    def check_request(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob") and parts.netloc != host:
+            studio.faults.append(f"a request left the server: {url}")
+
+    page.on("request", lambda request: check_request(request.url))
+    page.on("pageerror", lambda error: studio.faults.append(f"page error: {error}"))
+    page.goto(address)
+    studio.wait_shown(token=load_examples()[0].token)
+    yield studio
+    page.close()
+    assert studio.faults == []

@@ -1,19 +1,14 @@
 """The page in a real Chromium: what a person sees equals what the models computed, and nothing leaves the machine."""
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import gradio as gr
 import numpy as np
 import pytest
 import torch
 from browsing import WAIT, Studio, row_of, shown_percent
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from models import LoadedModel, load_model, localisation, open_picture, statistics
 from models.localisation import patch_coverage
@@ -21,71 +16,12 @@ from studio.examples import load_examples, picture_token
 from studio.service import Service, vision_grid
 from studio.ui import build_app, launch_settings
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
-expect.set_options(timeout=WAIT)
 SHIPPED = ("clip-scenes", "diffclip-scenes")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium") or "/usr/bin/chromium"
-    if not Path(path).exists():
-        if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail("REQUIRE_BROWSER is 1 and there is no Chromium: install it, or unset the variable.")
-        pytest.skip("there is no Chromium on this machine")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
 def models() -> tuple[LoadedModel, LoadedModel]:
     return load_model(SHIPPED[0]), load_model(SHIPPED[1])
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    demo: gr.Blocks = build_app(SHIPPED)
-    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
-    yield url
-    demo.close()
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """One browser profile for all pages, so that Gradio's own files are fetched once."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
-    context.set_default_timeout(WAIT)
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def studio(context: BrowserContext, address: str) -> Iterator[Studio]:
-    page = context.new_page()
-    studio = Studio(page)
-    host = urlsplit(address).netloc
-
-    def check_request(url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("data", "blob") and parts.netloc != host:
-            studio.faults.append(f"a request left the server: {url}")
-
-    page.on("request", lambda request: check_request(request.url))
-    page.on("pageerror", lambda error: studio.faults.append(f"page error: {error}"))
-    page.goto(address)
-    studio.wait_shown(token=load_examples()[0].token)
-    yield studio
-    page.close()
-    assert studio.faults == []
 
 
 def test_numbers_under_the_panels_are_what_the_models_computed(
