@@ -10,6 +10,8 @@ EXAMPLE = """\
 examples:
   python -m train evaluate my-diffclip clip-scenes                unseen scenes, over all object names
   python -m train evaluate my-diffclip --protocol retrieval       unseen scenes and their captions
+  python -m train evaluate my-diffclip clip-scenes --protocol study --out study.json
+                                                                  names, captions, minimal pairs, renderings, attention
   python -m train evaluate vit.pt --data imagenet/val --templates openai-7 --out imagenet.json
   python -m train evaluate vit.pt --data 'flickr/test-{00..09}.tar' --set 'captions=["json:captions"]'
   torchrun --nproc-per-node 4 -m train evaluate vit.pt --data flickr.csv --set root=flickr --workers 4
@@ -39,7 +41,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="key=value", help="a setting of tars or CSV, as for check-data"
     )
-    parser.add_argument("--protocol", choices=("zero-shot", "retrieval"), help="default: what the data are made for")
+    parser.add_argument(
+        "--protocol", choices=("zero-shot", "retrieval", "study"), help="default: what the data are made for"
+    )
     parser.add_argument(
         "--templates",
         help="openai-80, openai-7, plain, scenes, or one with {} in it (default: scenes for scenes, else openai-80)",

@@ -21,6 +21,7 @@ from train.evaluation.protocols import (
     FolderClasses,
     Protocol,
     SceneClasses,
+    SceneStudy,
     Task,
     measure,
     open_task,
@@ -101,8 +102,12 @@ def protocol_of(args: argparse.Namespace) -> Protocol:
         raise StudioError(
             f"--templates {args.templates} is for zero-shot, retrieval takes captions as they are: drop it."
         )
+    if kind == "study" and (args.data or args.templates):
+        raise StudioError(f"--protocol study is about scenes alone: leave {args.data or args.templates} out.")
     if not args.data:
         count = args.images or SCENES
+        if kind == "study":
+            return SceneStudy(count, max(1, count * 2 // 5), max(2, count * 3 // 5))
         if kind == "retrieval":
             return CaptionRetrieval(SceneData(SEED, count))
         return SceneClasses(count, args.templates or SCENE_TEMPLATES.name)

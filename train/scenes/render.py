@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from models.errors import StudioError
 from train.scenes.grounds import add_clutter, paint_ground
-from train.scenes.scene import Box, Scene
+from train.scenes.scene import Box, PlacedObject, Scene
 from train.scenes.sprites import placed_sprite
 
 SMALLEST, LARGEST = 16, 1024
+
+# (object, height, width) -> its pixels (height, width, 4), premultiplied, 0..1.
+Painter = Callable[[PlacedObject, int, int], NDArray[np.float32]]
+
+
+def painted(item: PlacedObject, height: int, width: int) -> NDArray[np.float32]:
+    """An object as its description says: (height, width, 4), premultiplied, 0..1."""
+    return placed_sprite(item.name, height, width, item.orientation, item.tint)
 
 
 def pixel_box(box: Box, size: int) -> tuple[int, int, int, int]:
@@ -32,8 +42,8 @@ def render_ground(scene: Scene, size: int) -> NDArray[np.uint8]:
     return np.array(picture)
 
 
-def render_scene(scene: Scene, size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The picture (size, size, 3) and its instances (size, size), both uint8.
+def render_scene(scene: Scene, size: int, painter: Painter = painted) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The picture (size, size, 3) and its instances (size, size), both uint8; `painter` draws each object.
 
     Instances are 0 on the ground and i + 1 where object i covers more than half of a pixel; a later object
     hides an earlier one.
@@ -49,7 +59,7 @@ def render_scene(scene: Scene, size: int) -> tuple[NDArray[np.uint8], NDArray[np
     instances = np.zeros((size, size), dtype=np.uint8)
     for number, item in enumerate(scene.objects, start=1):
         top, left, height, width = pixel_box(item.box, size)
-        pixels = placed_sprite(item.name, height, width, item.orientation, item.tint)
+        pixels = painter(item, height, width)
         window = np.s_[top : top + height, left : left + width]
         alpha = pixels[..., 3:]
         blended = image[window] * (1.0 - alpha) + pixels[..., :3] * np.float32(255) + np.float32(0.5)

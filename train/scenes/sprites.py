@@ -104,16 +104,25 @@ def turn(picture: Image.Image, name: str, orientation: str) -> Image.Image:
     return picture
 
 
+def luminance(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The luminance (R, C, 1) of premultiplied pixels (R, C, 4), without their transparency; 0..1."""
+    return _luminance(pixels[..., :3], pixels[..., 3:])
+
+
+def _luminance(rgb: NDArray[np.float32], alpha: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray((rgb @ _LUMINANCE)[..., None] / np.maximum(alpha, 1e-3), dtype=np.float32)
+
+
 def recolour(rgb: NDArray[np.float32], alpha: NDArray[np.float32], tint: str) -> NDArray[np.float32]:
     """Premultiplied colours (R, C, 3) in 0..1 redrawn in one hue, light and dark kept in order.
 
     `alpha` is (R, C, 1). Outlines stay black; mid greys take the full colour; what was white becomes a
     lighter shade of it, so that stripes, spots and highlights survive.
     """
-    luminance = (rgb @ _LUMINANCE)[..., None] / np.maximum(alpha, 1e-3)
+    light_of = _luminance(rgb, alpha)
     colour = np.asarray(TINTS[tint], dtype=np.float32) / np.float32(255)
-    shade = np.minimum(np.float32(1), np.sqrt(luminance) * np.float32(1.2))
-    light = np.clip((luminance - 0.7) / 0.3, 0.0, 1.0).astype(np.float32) * np.float32(0.35)
+    shade = np.minimum(np.float32(1), np.sqrt(light_of) * np.float32(1.2))
+    light = np.clip((light_of - 0.7) / 0.3, 0.0, 1.0).astype(np.float32) * np.float32(0.35)
     return np.asarray((colour * shade + (1 - colour) * light) * alpha, dtype=np.float32)
 
 

@@ -75,6 +75,27 @@ def test_tars_and_tables_are_searched_both_ways(
         assert "Captions that repeat an earlier one, and cannot be told from it: 4." in told
 
 
+def test_a_study_of_scenes_tells_names_captions_pairs_renderings_and_attention(
+    checkpoint: Path, clip: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, out = export_checkpoint(clip, tmp_path / "plain"), tmp_path / "study.json"
+    assert (
+        main(["evaluate", str(plain), str(checkpoint), "--protocol", "study", "--images", "5", "--out", str(out)]) == 0
+    )
+    said = capsys.readouterr().out
+    report = json.loads(out.read_text())
+    assert report["protocol"] == {"kind": "SceneStudy", "study": 5, "pairs": 2, "attention": 3}
+    first, second = (one["result"] for one in report["results"])
+    assert set(first["zero_shot"]) == {"plain", "outline", "recoloured", "textured", "cluttered"}
+    assert set(first["pairs"]) == {"identity", "size", "place", "relation", "count", "orientation", "tint"}
+    assert set(first["attention"]["maps"]) == {"A"}
+    assert len(second["attention"]["maps"]["A1"]["auroc"]["layers"]) == 3
+    assert f"{second['attention']['maps']['A1']['auroc']['mean']['value']:.1%}" in said
+    assert "–" in next(line for line in said.splitlines() if line.startswith("A1: auroc")), "a CLIP has no A1"
+    assert main(["evaluate", str(plain), "--protocol", "study", "--templates", "plain"]) == 2
+    assert "about scenes alone" in capsys.readouterr().err
+
+
 def test_scenes_are_written_into_exported_folders_alone(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
