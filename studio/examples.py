@@ -1,4 +1,4 @@
-"""The example scenes that come with the project: pictures with a mask of where the objects are."""
+"""The pictures that come with the project: scenes with a mask of where the objects are, and photographs."""
 
 import base64
 import hashlib
@@ -6,36 +6,48 @@ import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from PIL import Image
 
 from models import StudioError, open_picture
 
-FOLDER = Path(__file__).resolve().parent.parent / "assets" / "examples"
+_ASSETS = Path(__file__).resolve().parent.parent / "assets"
+FOLDER = _ASSETS / "examples"
+PHOTOGRAPHS = _ASSETS / "photographs"
+Group = Literal["Scenes", "Photographs"]
 _THUMBNAIL = 96
 
 
 @dataclass(frozen=True)
 class Example:
-    """One scene.
+    """One picture.
 
     Attributes:
         picture: the picture file.
-        mask: a PNG of the same size, 0 where the ground is and another number for each object.
+        mask: a PNG of the same size, 0 where the ground is and another number for each object; None for a photograph.
         caption: the sentence that describes it.
         objects: names of the objects, each once.
         token: what `picture_token` gives for it.
+        group: under which heading it is shown.
     """
 
     picture: Path
-    mask: Path
+    mask: Path | None
     caption: str
     objects: tuple[str, ...]
     token: str
+    group: Group = "Scenes"
 
     def inside(self) -> np.ndarray:
-        """True (height, width) where an object is."""
+        """True (height, width) where an object is.
+
+        Raises:
+            StudioError: nobody has marked the objects of this picture.
+        """
+        if self.mask is None:
+            raise StudioError(f"{self.picture.name} has no mask of its objects: choose one of the scenes.")
         return np.asarray(Image.open(self.mask).convert("L")) > 0
 
 
@@ -67,8 +79,33 @@ def _example(folder: Path, entry: dict) -> Example:
     )
 
 
+def load_photographs(folder: Path = PHOTOGRAPHS) -> tuple[Example, ...]:
+    """The photographs that photographs.json lists, or none where there is no such file.
+
+    Raises:
+        StudioError: photographs.json lists a file that is not there, or is malformed.
+    """
+    listing = folder / "photographs.json"
+    if not listing.is_file():
+        return ()
+    try:
+        entries = json.loads(listing.read_text(encoding="utf-8"))
+        found = [(folder / entry["image"], str(entry["caption"])) for entry in entries]
+        return tuple(
+            Example(picture, None, caption, (), picture_token(open_picture(picture)), "Photographs")
+            for picture, caption in found
+        )
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise StudioError(f"{listing} does not list photographs ({error}): make it again.") from error
+
+
+def load_gallery() -> tuple[Example, ...]:
+    """All pictures that come with the project, scenes first."""
+    return (*load_examples(), *load_photographs())
+
+
 def thumbnail(example: Example) -> str:
-    """The scene as a small picture in a data URL, for a button."""
+    """The picture small, in a data URL, for a button."""
     image = open_picture(example.picture)
     image.thumbnail((_THUMBNAIL, _THUMBNAIL))
     return data_url(image)

@@ -2,7 +2,7 @@
 
 import functools
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
 import gradio as gr
@@ -28,6 +28,19 @@ def told(handler: Callable[P, T]) -> Callable[P, T]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return handler(*args, **kwargs)
+        except StudioError as error:
+            raise toast(error) from error
+
+    return wrapped
+
+
+def told_steps(handler: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+    """As `told`, for a handler that yields as it goes; it can be stopped between, and then its own `finally` runs."""
+
+    @functools.wraps(handler)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        try:
+            yield from handler(*args, **kwargs)
         except StudioError as error:
             raise toast(error) from error
 

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
+from gradio.components import Component
 
-from studio.examples import Example, thumbnail
+from studio.bring_field import bring_field
+from studio.examples import Example
 from studio.service import Service
 from studio.uploads import picture_field
-from studio.viewer import scene_strip
+from studio.viewer.gallery import gallery
 
 LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
 # All events that run a model share these, so that they wait for each other and not for cores.
@@ -22,33 +24,35 @@ class LookedAt:
 
     Attributes:
         picture: reaches handlers as an `Upload`, or None where there is none.
-        scenes: the row of example scenes; its value is the index of the chosen one, -1 for none.
-        left, right: names of the two models, as `Service.model` takes them.
+        scenes: the gallery of examples; its value is the index of the chosen one, -1 for none.
+        left, right: names of the two models, as `Service.model` takes them. They also change when a model was
+            brought, so tabs that draw by themselves listen to `change`.
+        brought: the models that this page brought; see `studio.bring_field.view_of`.
     """
 
     picture: gr.Image
     scenes: gr.HTML
     left: gr.Dropdown
     right: gr.Dropdown
+    brought: gr.HTML
 
     @property
-    def inputs(self) -> list[gr.components.Component]:
+    def inputs(self) -> list[Component]:
         """Picture, left and right model: what handlers take first."""
         return [self.picture, self.left, self.right]
 
 
 def choose_what_is_looked_at(service: Service, examples: tuple[Example, ...]) -> LookedAt:
-    """Make the widgets, in the column that is open; the first example scene is chosen."""
+    """Make the widgets, in the column that is open; the first example is chosen."""
     names = service.names
     choices = [(service.title(name), name) for name in names]
     first = str(examples[0].picture) if examples else None
-    scenes = [{"url": thumbnail(example), "caption": example.caption} for example in examples]
     picture = picture_field(value=first, label="Picture", height=230, elem_id="picture", interactive=True)
-    strip = scene_strip(scenes, elem_id="scenes", visible=bool(examples))
+    scenes = gallery(examples, elem_id="scenes", visible=bool(examples))
     with gr.Group():
         left = _model_field(choices, LEFT if LEFT in names else names[0], "Left model", "left")
         right = _model_field(choices, RIGHT if RIGHT in names else names[-1], "Right model", "right")
-    return LookedAt(picture, strip, left, right)
+    return LookedAt(picture, scenes, left, right, bring_field(service, left, right))
 
 
 def _model_field(choices: list[tuple[str, str]], value: str, label: str, elem_id: str) -> gr.Dropdown:

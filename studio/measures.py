@@ -1,7 +1,8 @@
-"""Which statistics stand under which map; the statistics themselves are in `models.statistics`.
+"""Which statistics stand under which panel; the statistics themselves are in `models.statistics`.
 
-Maps are (H, Nq, Nk) and every statistic is (H, Nq) in float32. Mass in the object and AUROC look at patch keys only,
-since the prefix tokens have no place on the picture.
+Every function takes rows (..., N) in float32, what one token reads or the column of who reads it, with `prefix` tokens
+before the patches, and gives one number a row. Mass in the object and AUROC look at patches only, since the prefix
+tokens have no place on the picture.
 """
 
 from dataclasses import dataclass
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor
 
 from models import localisation, statistics
+from studio.panels import Direction, Kind, part_of
 
 SHUFFLES = 20
 
 
 @dataclass(frozen=True)
 class Objects:
-    """Which patch keys lie on an object and which on the ground; patches in between count as neither.
+    """Which patches lie on an object and which on the ground; patches in between count as neither.
 
     Attributes:
         inside: True (R * C) where at least half of the patch is object.
@@ -34,39 +36,106 @@ def objects_of(coverage: np.ndarray) -> Objects:
     return Objects(flat >= localisation.OBJECT_COVERAGE, flat < localisation.GROUND_COVERAGE)
 
 
-def plain_measures(maps: Tensor, prefix: int, objects: Objects | None) -> dict[str, Tensor]:
-    """Of A, A1 or lambda A2: sum, entropy, support, share of the prefix tokens, mass in the object, AUROC.
+def plain_measures(rows: Tensor, prefix: int, objects: Objects | None) -> dict[str, Tensor]:
+    """Of one map without signs: sum, entropy, support, share of the prefix tokens, mass in the object, AUROC.
 
     All but the sum are of magnitudes, which are the weights themselves unless lambda is negative.
     """
-    size = maps.abs()
+    size = rows.abs()
     found = {
-        "sum": statistics.row_sum(maps),
+        "sum": statistics.row_sum(rows),
         "entropy": statistics.entropy(size),
-        "support": statistics.support(maps).float(),
-        "cls": statistics.prefix_share(maps, prefix),
+        "support": statistics.support(rows).float(),
+        "cls": statistics.prefix_share(rows, prefix),
     }
     return found | _object_measures(size, size, prefix, objects)
 
 
-def difference_measures(maps: Tensor, prefix: int, objects: Objects | None) -> dict[str, Tensor]:
+def difference_measures(rows: Tensor, prefix: int, objects: Objects | None) -> dict[str, Tensor]:
     """Of A1 - lambda A2: the same, of the positive part where signs matter, with the negative mass; AUROC is signed."""
-    positive = statistics.positive_part(maps)
+    positive = statistics.positive_part(rows)
     found = {
-        "sum": statistics.row_sum(maps),
-        "negative": statistics.negative_mass(maps),
+        "sum": statistics.row_sum(rows),
+        "negative": statistics.negative_mass(rows),
         "entropy": statistics.entropy(positive),
-        "cls": statistics.prefix_share(maps, prefix),
+        "cls": statistics.prefix_share(rows, prefix),
     }
-    return found | _object_measures(positive, maps, prefix, objects)
+    return found | _object_measures(positive, rows, prefix, objects)
+
+
+def pair_measures(first: Tensor, subtracted: Tensor) -> dict[str, Tensor]:
+    """Of A1 and lambda A2 together: their cosine, and how much of A1 is cancelled."""
+    return {
+        "cosine": statistics.cosine(first, subtracted),
+        "cancelled": statistics.cancelled_share(first, subtracted),
+    }
+
+
+def panel_measures(
+    kind: Kind, first: Tensor, subtracted: Tensor | None, prefix: int, objects: Objects | None
+) -> dict[str, Tensor]:
+    """The numbers under a panel of a kind that is made of A1 and lambda A2.
+
+    Args:
+        kind: "weights", "positive", "negative", "a1" or "subtracted".
+        first: rows of A or A1.
+        subtracted: rows of lambda A2, or None for a model with one map.
+        prefix: tokens before the patches.
+        objects: which patches lie on an object, or None where that is not known.
+    """
+    if subtracted is None or kind == "a1":
+        return plain_measures(first, prefix, objects)
+    if kind == "subtracted":
+        return plain_measures(subtracted, prefix, objects)
+    if kind == "weights":
+        return difference_measures(first - subtracted, prefix, objects) | pair_measures(first, subtracted)
+    return plain_measures(part_of(first - subtracted, kind), prefix, objects)
+
+
+def control_measures(
+    kind: Kind, first: Tensor, shuffled: Tensor, prefix: int, objects: Objects | None
+) -> dict[str, Tensor]:
+    """The same with A2 shuffled over the patches, the mean over shuffles; without what shuffling cannot change.
+
+    Args:
+        kind: "weights", "positive" or "negative".
+        first: row of A1 (N,).
+        shuffled: rows of lambda A2 (K, N), one a shuffle.
+        prefix: tokens before the patches.
+        objects: as `panel_measures`.
+    """
+    found = panel_measures(kind, first.expand_as(shuffled), shuffled, prefix, objects)
+    unchanged = ("sum", "cls") if kind == "weights" else ()
+    return {name: values.mean(0) for name, values in found.items() if name not in unchanged}
+
+
+def shuffle_orders(prefix: int, keys: int, count: int = SHUFFLES, seed: int = 0) -> Tensor:
+    """`count` orders of the keys (K, Nk) in which the patches are permuted and the prefix stays."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.stack([statistics.patch_order(prefix, keys, generator) for _ in range(count)])
+
+
+def shuffled_rows(subtracted: Tensor, query: int | None, direction: Direction, orders: Tensor, row: Tensor) -> Tensor:
+    """What `row` of lambda A2 becomes under each order of the keys (K, N).
+
+    Args:
+        subtracted: the whole map (Nq, Nk).
+        query: token index, None for the readout.
+        direction: of `row`.
+        orders: (K, Nk).
+        row: what is looked at of `subtracted`.
+    """
+    if direction == "reads":
+        return row[orders]
+    return subtracted[:, orders[:, query or 0]].T
 
 
 def shuffled_measures(
     first: Tensor, subtracted: Tensor, prefix: int, objects: Objects | None, count: int = SHUFFLES
 ) -> dict[str, Tensor]:
-    """The same of A1 - lambda A2 with A2 shuffled over the patch keys: the mean over `count` fixed shuffles."""
+    """`difference_measures` of A1 - lambda A2 with A2 shuffled over the patch keys: the mean over fixed shuffles."""
     shuffled = statistics.shuffled_differences(first, subtracted, prefix, count)
-    runs = [difference_measures(maps, prefix, objects) for maps in shuffled]
+    runs = [difference_measures(rows, prefix, objects) for rows in shuffled]
     return {name: torch.stack([run[name] for run in runs]).mean(0) for name in runs[0]}
 
 

@@ -1,35 +1,33 @@
-"""The only caller of models: loads them once, records what they do with a picture, hands out maps.
+"""The only caller of models: has them loaded, and records what they do with a picture.
 
-Running a model and reading its maps are apart. `look` runs it, from events that wait in one queue; `layer` reads a
-recording and can be called at any time, but never runs a model: what was let go to save memory is said to be gone.
+Running a model and reading its maps are apart. `look` runs it, from events that wait in one queue; its recordings are
+kept in `looks`, where they can be read at any time, until they are let go to save memory.
 """
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 from torch import Tensor
 
-from models import LoadedModel, Normalizer, Recording, StudioError, attention_maps, available_models, load_model, record
-from models.checkpoints import read_info
+from models import LoadedModel, Recording, StudioError, available_models, load_model, record
+from models.checkpoints import WEIGHTS, read_info
+from models.files.weights import file_sha256
 from models.geometry import ImageGeometry
 from models.layout import TokenGrid
 from models.localisation import patch_coverage
 from models.zoo import SHIPPED
 from studio.examples import Example, picture_token
 from studio.measures import Objects, objects_of
+from studio.public import Policy, policy_of
+from studio.registry import Entry, Registry
 from studio.store import BoundedStore
-from studio.view import layer_payload
 
 RECORDING_BYTES = 256 * 2**20
-PAYLOAD_BYTES = 128 * 2**20
 # Kept are inputs and outputs (2 D a token); a layer that is looked at adds Q, K and V (3 D).
 _WITH_PROJECTIONS = 2.5
-_READERS = 2
-_PATIENCE = 20.0
 
 
 @dataclass(frozen=True)
@@ -59,47 +57,68 @@ class Service:
         models: Sequence[str | Path],
         examples: Sequence[Example],
         recording_bytes: int = RECORDING_BYTES,
-        payload_bytes: int = PAYLOAD_BYTES,
+        policy: Policy | None = None,
+        model_bytes: int | None = None,
     ) -> None:
-        self._sources = {Path(source).name: source for source in models}
-        if len(self._sources) < len(models):
+        """Nothing is loaded yet.
+
+        Args:
+            models: names of shipped models or checkpoint folders.
+            examples: those with a mask are known by their pixels.
+            recording_bytes: how much is kept of what models did with pictures.
+            policy: what may be brought; the environment decides if it is not given.
+            model_bytes: how much is kept of models; as the policy says if it is not given.
+
+        Raises:
+            StudioError: two models have the same name.
+        """
+        self.policy = policy_of() if policy is None else policy
+        self.registry = Registry(self.policy.model_bytes if model_bytes is None else model_bytes, self._forget)
+        sources = {Path(source).name: source for source in models}
+        if len(sources) < len(models):
             raise StudioError("Two of the models have the same name: rename one of the folders, so each can be chosen.")
-        self._loaded: dict[str, LoadedModel] = {}
-        self._loading = threading.Lock()
-        self._examples = {example.token: example for example in examples}
+        for name, source in sources.items():
+            folder = SHIPPED / source if isinstance(source, str) and source in available_models() else Path(source)
+            self.registry.start_with(name, Entry(_title(folder, name), folder, partial(load_model, source)))
+        self._examples = {example.token: example for example in examples if example.mask is not None}
         self.looks: BoundedStore[tuple[str, str], Look] = BoundedStore(recording_bytes)
-        self.payloads: BoundedStore[tuple[str, str, int, float], dict[str, Any]] = BoundedStore(payload_bytes)
-        self._readers = threading.BoundedSemaphore(_READERS)
+        self._followers: list[Callable[[str], None]] = []
 
     @property
     def names(self) -> list[str]:
-        """Names of the models that can be asked for."""
-        return list(self._sources)
+        """Names of the models that everyone may choose. What one person brought is told to nobody else."""
+        return self.registry.names
+
+    def knows(self, name: object) -> bool:
+        """Whether a model of that name can be asked for, or could until it was let go."""
+        return isinstance(name, str) and self.registry.entry(name) is not None
 
     def title(self, name: str) -> str:
-        """How a person reads the model's name, from its config alone; the name itself where that cannot be read."""
-        try:
-            return read_info(self.folder(name)).title
-        except StudioError:
-            return name
+        """How a person reads the model's name; the name itself where nothing else is known."""
+        entry = self.registry.entry(name)
+        return name if entry is None else entry.title
 
-    def folder(self, name: str) -> Path:
-        """Where the model's checkpoint, its card and its log lie."""
-        source = self._sources[name]
-        return SHIPPED / source if isinstance(source, str) and source in available_models() else Path(source)
+    def folder(self, name: str) -> Path | None:
+        """Where the model's checkpoint, its card and its log lie, or None for an upload and the Hub."""
+        entry = self.registry.entry(name)
+        return None if entry is None else entry.folder
 
     def model(self, name: str) -> LoadedModel:
-        """The model of that name; it is loaded once.
+        """The model of that name; it stays loaded until others need the room.
 
         Raises:
-            StudioError: there is none of that name, or its checkpoint is broken.
+            StudioError: there is none of that name, its checkpoint is broken, or it was an upload and was let go.
         """
-        if name not in self._sources:
-            raise StudioError(f"There is no model {name!r} here: choose {', '.join(self._sources)}.")
-        with self._loading:
-            if name not in self._loaded:
-                self._loaded[name] = load_model(self._sources[name])
-            return self._loaded[name]
+        return self.registry.model(name)
+
+    def weights_sha256(self, name: str) -> str:
+        """SHA-256 of the model's weights file, or "" where the file is out of reach.
+
+        Raises:
+            StudioError: there is no such model.
+        """
+        entry = self.registry.entry(name)
+        return entry.sha256 if entry is not None and entry.sha256 else weights_sha256(self.model(name))
 
     def example(self, token: str) -> Example | None:
         """The example scene with these pixels, if it is one."""
@@ -117,33 +136,35 @@ class Service:
             embedding = model.encode_image(pixels[None], normalize=True)
         example = self.example(token)
         grid = vision_grid(model)
-        objects = None if example is None else objects_of(patch_coverage(example.inside(), geometry, grid))
+        objects = None if example is None or example.mask is None else objects_of(patch_coverage(example.inside(), geometry, grid))
         look = Look(model, recording, embedding, geometry, objects)
         self.looks.put((name, token), look, int(recording.nbytes * _WITH_PROJECTIONS))
         return look
 
-    def layer(self, name: str, token: str, layer: int, alpha: float) -> dict[str, Any] | None:
-        """The maps of one layer for the browser, or None when the recording was let go.
+    def follow(self, follower: Callable[[str], None]) -> None:
+        """Have `follower` told the name of each model that is let go, so that it lets go of what holds it too."""
+        self._followers.append(follower)
 
-        Raises:
-            StudioError: no such layer, alpha outside 1..2, or too many ask at once.
-        """
-        look = self.looks.get((name, token))
-        if look is None:
-            return None
-        key = (name, token, layer, alpha)
-        payload = self.payloads.get(key)
-        if payload is not None:
-            return payload
-        if not self._readers.acquire(timeout=_PATIENCE):
-            raise StudioError("Many people ask for maps at this moment: move the control again in a few seconds.")
-        try:
-            maps = attention_maps(look.recording[layer], normalizer=Normalizer(alpha))
-            payload = layer_payload(maps, vision_grid(look.model).prefix, look.objects)
-        finally:
-            self._readers.release()
-        self.payloads.put(key, payload, _text_bytes(payload))
-        return payload
+    def _forget(self, name: str) -> None:
+        """What a model did goes when the model goes, since it holds the weights too."""
+        self.looks.drop(lambda key: key[0] == name)
+        for follower in self._followers:
+            follower(name)
+
+
+def weights_sha256(model: LoadedModel) -> str:
+    """SHA-256 of the file that a model's weights were read from, or "" where that is no longer there."""
+    path = model.origin.path
+    file = path if path.is_file() else path / WEIGHTS
+    return file_sha256(file) if file.is_file() else ""
+
+
+def _title(folder: Path, name: str) -> str:
+    """The title that a checkpoint's config gives, or the name where that cannot be read."""
+    try:
+        return read_info(folder).title
+    except StudioError:
+        return name
 
 
 def vision_grid(model: LoadedModel) -> TokenGrid:
@@ -152,11 +173,3 @@ def vision_grid(model: LoadedModel) -> TokenGrid:
     if not isinstance(layout, TokenGrid):
         raise StudioError(f"{model.title} has no grid of patches, so nothing can be laid over a picture.")
     return layout
-
-
-def _text_bytes(payload: dict[str, Any]) -> int:
-    """Bytes of all text in a payload; the few numbers beside it do not count."""
-    return sum(
-        _text_bytes(value) if isinstance(value, dict) else len(value) if isinstance(value, str) else 0
-        for value in payload.values()
-    )

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -38,18 +38,30 @@ class BoundedStore(Generic[K, V]):
             self._entries.move_to_end(key)
             return entry[0]
 
-    def put(self, key: K, value: V, nbytes: int) -> None:
+    def put(self, key: K, value: V, nbytes: int) -> tuple[K, ...]:
         """Keep `value`, which takes `nbytes`, and let go of the least recently used beyond the capacity.
 
         A value larger than the whole capacity is not kept.
+
+        Returns:
+            The keys that are no longer kept, `key` itself among them if its value is too large.
         """
         with self._lock:
             if key in self._entries:
                 self._used -= self._entries.pop(key)[1]
             if nbytes > self.capacity:
-                return
+                return (key,)
             self._entries[key] = value, nbytes
             self._used += nbytes
+            gone = []
             while self._used > self.capacity:
-                _, (_, freed) = self._entries.popitem(last=False)
+                other, (_, freed) = self._entries.popitem(last=False)
                 self._used -= freed
+                gone.append(other)
+            return tuple(gone)
+
+    def drop(self, where: Callable[[K], bool]) -> None:
+        """Let go of every value whose key is as `where` says."""
+        with self._lock:
+            for key in [key for key in self._entries if where(key)]:
+                self._used -= self._entries.pop(key)[1]

@@ -19,6 +19,8 @@ from studio.examples import data_url
 from studio.frame import Box, on_preview, preview, shown_window
 
 Kind = Literal["sequential", "signed", "classes"]
+NO_CLASS = 255  # stands for NaN where classes are sent as bytes
+COLOURS = 8  # how many classes get one of their own; further ones share a grey
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,12 @@ class MapPanel:
         scale: panels of one kind and one scale share a range; the name stands on the colour bar.
         unit: of the values, for the colour bar and the crosshair.
         facts: numbers under the panel.
+        control: what stands over the column of the control's numbers.
         badges: short remarks in the header.
         message: a sentence instead of the map, "" where there is a map.
         zeros: whether an exact 0 means "none at all" and is hatched.
+        marked: (row, col) of a cell that is outlined for good, as the query; None for none.
+        key: comes back with a click on the panel, so that its handler knows which one it was.
     """
 
     title: str
@@ -58,17 +63,29 @@ class MapPanel:
     scale: str = ""
     unit: str = ""
     facts: tuple[Fact, ...] = ()
+    control: str = "control"
     badges: tuple[str, ...] = ()
     message: str = ""
     zeros: bool = False
+    marked: tuple[int, int] | None = None
+    key: str = ""
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or not self.values.size:
             raise StudioError(f"A panel's values must be (R, C) and not {self.values.shape}: give one map.")
 
 
+def no_map(title: str, of: str, geometry: ImageGeometry, message: str) -> MapPanel:
+    """A panel that says why there is no map."""
+    return MapPanel(title, of, np.full((1, 1), np.nan), geometry, message=message)
+
+
 def strip_value(
-    image: Image.Image, panels: Sequence[MapPanel], note: str = "", classes: Sequence[str] = ()
+    image: Image.Image,
+    panels: Sequence[MapPanel],
+    note: str = "",
+    classes: Sequence[str] = (),
+    coloured: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """The value of a map strip: the picture and the panels over it.
 
@@ -77,6 +94,8 @@ def strip_value(
         panels: from left to right.
         note: what is to be said of all of them, in plain text.
         classes: names of the classes, for panels of that kind.
+        coloured: the classes that get a colour of their own, as `coloured_classes` gives them for several strips that
+            are to agree; those of these panels if not given.
 
     Raises:
         StudioError: no panel.
@@ -91,8 +110,28 @@ def strip_value(
         "width": shown.width,
         "panels": [_panel(panel, window) for panel in panels],
         "classes": list(classes),
+        "coloured": coloured_classes(panels, len(classes)) if coloured is None else list(coloured),
         "note": note,
     }
+
+
+def coloured_classes(panels: Sequence[MapPanel], count: int, first: Sequence[int] = ()) -> list[int]:
+    """Which of `count` classes get a colour of their own: all if there are few, else those that cover most.
+
+    Args:
+        panels: of the classes' areas; other panels do not count.
+        count: of the classes.
+        first: classes that come first, whatever they cover.
+    """
+    if count <= COLOURS:
+        return list(range(count))
+    area = np.zeros(count)
+    for panel in panels:
+        if panel.kind == "classes" and not panel.message:
+            shown = panel.values[~np.isnan(panel.values)].astype(int)
+            area += np.bincount(shown, minlength=count)[:count] / panel.values.size
+    order = [*first, *np.argsort(-area, kind="stable").tolist()]
+    return list(dict.fromkeys(order))[:COLOURS]
 
 
 def _panel(panel: MapPanel, window: tuple[int, int, int, int]) -> dict[str, Any]:
@@ -104,12 +143,25 @@ def _panel(panel: MapPanel, window: tuple[int, int, int, int]) -> dict[str, Any]
         "rows": rows,
         "cols": cols,
         "box": box,
-        "values": base64.b64encode(np.ascontiguousarray(panel.values, "<f4").tobytes()).decode("ascii"),
+        **_packed(panel),
         "kind": panel.kind,
         "scale": panel.scale,
         "unit": panel.unit,
         "facts": [[fact.label, fact.value, fact.control, fact.meaning] for fact in panel.facts],
+        "control": panel.control,
         "badges": list(panel.badges),
         "message": panel.message,
         "zeros": panel.zeros,
+        "marked": None if panel.marked is None else list(panel.marked),
+        "key": panel.key,
     }
+
+
+def _packed(panel: MapPanel) -> dict[str, str]:
+    """The values as text: bytes where they are the numbers of few classes, which may be one for each pixel."""
+    values = np.asarray(panel.values, np.float32)
+    if panel.kind == "classes" and np.nanmax(values, initial=0) < NO_CLASS:
+        array, dtype = np.where(np.isnan(values), NO_CLASS, values).astype(np.uint8), "u1"
+    else:
+        array, dtype = np.ascontiguousarray(values, "<f4"), "f4"
+    return {"values": base64.b64encode(array.tobytes()).decode("ascii"), "dtype": dtype}

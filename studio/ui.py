@@ -7,12 +7,18 @@ from typing import Any
 import gradio as gr
 
 from models import available_models
-from studio.examples import FOLDER, load_examples
+from studio.api import add_api
+from studio.examples import FOLDER, PHOTOGRAPHS, load_gallery
 from studio.looked_at import choose_what_is_looked_at
 from studio.service import RECORDING_BYTES, Service
 from studio.tabs.compare import compare_tab
+from studio.tabs.explain import explain_tab
+from studio.tabs.intervene import intervene_tab
+from studio.tabs.sparsity import sparsity_tab
+from studio.tabs.text import text_tab
 from studio.tabs.trajectories import trajectories_tab
 from studio.theme import page_css, studio_theme
+from studio.tour import guided_tour
 
 TITLE = "DiffCLIP Studio"
 HEADER = (
@@ -34,21 +40,31 @@ def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int =
         models: names of shipped models or checkpoint folders; all shipped ones if not given.
         recording_bytes: how much is kept of what models did with pictures.
     """
-    examples = load_examples()
+    examples = load_gallery()
     service = Service(available_models() if models is None else models, examples, recording_bytes)
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as demo:
         gr.HTML(HEADER, apply_default_css=False)
         if not service.names:
             gr.Markdown(NO_MODELS)
             return demo
+        guided_tour()
         with gr.Row(equal_height=False, elem_classes="studio-page"):
             with gr.Column(elem_classes="studio-looked-at"):
                 looked_at = choose_what_is_looked_at(service, examples)
             with gr.Column(elem_classes="studio-tabs"), gr.Tabs():
                 with gr.Tab("Compare", id="compare"):
                     compare_tab(demo, looked_at, service, examples)
+                with gr.Tab("Sparsity", id="sparsity") as tab:
+                    sparsity_tab(looked_at, service, tab, examples)
                 with gr.Tab("λ trajectories", id="trajectories") as tab:
-                    trajectories_tab(tab, service)
+                    trajectories_tab(looked_at, service, tab)
+                with gr.Tab("Explain", id="explain"):
+                    explain_tab(looked_at, service)
+                with gr.Tab("Intervene", id="intervene") as tab:
+                    intervene_tab(looked_at, service, tab, examples)
+                with gr.Tab("Text", id="text") as tab:
+                    text_tab(looked_at, service, tab)
+        add_api(service)
     return demo
 
 
@@ -61,7 +77,7 @@ def launch_settings() -> dict[str, Any]:
         "run_history": False,
         "enable_monitoring": False,
         "max_file_size": "30mb",
-        # Gradio copies the example scenes from here also when the page is started from another folder.
-        "allowed_paths": [str(FOLDER)],
+        # Gradio copies the examples from here also when the page is started from another folder.
+        "allowed_paths": [str(FOLDER), str(PHOTOGRAPHS)],
         "show_error": False,
     }

@@ -1,89 +1,95 @@
-"""The maps of one layer as the browser gets them: quantised rows and the statistics of each row.
+"""The maps of one layer as the browser gets them, in 16-bit steps of each row's own largest entry.
 
-Pure functions from tensors to plain values. A payload holds every query and every head of a layer, so moving the
-query or changing the head asks the server nothing.
+Pure functions from tensors to plain values. A payload holds every query and, unless that is too much, every head of a
+layer, so moving the query or changing the head asks the server for no map.
 """
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from models import AttentionMaps
-from studio.measures import Objects, difference_measures, plain_measures, shuffled_measures
+from models import AttentionMaps, statistics
+from models.projections import Projections
+from studio.panels import Kind, slot_map, whole_map, with_mean
 
-STEPS = 65535
-
-
-def with_mean(maps: Tensor) -> Tensor:
-    """(1, H, Nq, Nk) -> (1 + H, Nq, Nk): the mean over heads first, then each head."""
-    heads = maps[0]
-    return torch.cat([heads.mean(0, keepdim=True), heads])
+STEPS = 32767
+# Above so many weights (13 slots of 577 tokens have 4.3 million) a payload holds only the heads that are shown.
+ALL_SLOTS = 2_000_000
 
 
-def quantise(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (..., Nk), none of which has both signs, as 16-bit steps of each row's own largest entry.
+def quantise(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (..., Nk) as signed 16-bit steps of each row's own largest magnitude.
 
-    Rounding is upwards, so a weight above zero never becomes zero and a step of zero means exactly zero: with
-    alpha > 1 that difference is what there is to see.
+    A weight other than zero is at least one step, so that a step of zero means exactly zero: with alpha > 1 that
+    difference is what there is to see.
 
     Returns:
-        steps (..., Nk) of `top / 65535`, and `top` (...), the entry of largest magnitude with its sign.
+        steps (..., Nk) of `top / 32767`, and `top` (...), the largest magnitude.
     """
-    wide = rows.astype(np.float64)
-    magnitude = np.abs(wide)
-    top = magnitude.max(axis=-1)
-    safe = np.where(top > 0, top, 1.0)[..., None]
-    steps = np.maximum(np.ceil(magnitude / safe * STEPS), magnitude > 0)
-    sign = np.where((wide < 0).any(axis=-1), -1.0, 1.0)
-    return steps.astype("<u2"), (top * sign).astype("<f4")
+    top = rows.abs().amax(-1)
+    steps = (rows / torch.where(top > 0, top, 1.0).unsqueeze(-1)).mul_(STEPS).round_()
+    small = (steps == 0) & (rows != 0)
+    if bool(small.any()):
+        steps = torch.where(small, rows.sign(), steps)
+    return steps.to(torch.int16).numpy(), top.float().numpy()
 
 
 def packed(values: np.ndarray) -> str:
     """Little-endian bytes of an array as text."""
-    return base64.b64encode(values.tobytes()).decode("ascii")
+    return base64.b64encode(np.ascontiguousarray(values).data).decode("ascii")
 
 
-def packed_map(maps: Tensor) -> dict[str, str]:
-    """A map (1 + H, Nq, Nk) for the browser."""
-    steps, top = quantise(maps.numpy())
-    return {"steps": packed(steps), "top": packed(top)}
+def packed_map(slots: Tensor) -> dict[str, str]:
+    """A map (S, Nq, Nk) for the browser; with it which keys of each slot are sinks, (S, Nk)."""
+    steps, top = quantise(slots)
+    sinks = sinks_of(slots).numpy().astype(np.uint8)
+    return {"steps": packed(steps.astype("<i2", copy=False)), "top": packed(top.astype("<f4")), "sinks": packed(sinks)}
 
 
-def packed_measures(measures: dict[str, Tensor]) -> dict[str, str]:
-    """Statistics (1 + H, Nq) for the browser, in float32."""
-    return {name: packed(values.numpy().astype("<f4")) for name, values in measures.items()}
+def sinks_of(slots: Tensor) -> Tensor:
+    """`statistics.sinks` (S, Nk) of whole maps (S, Nq, Nk), as one product a slot: this is done for every layer."""
+    size = slots.abs()
+    mass = size.sum(-1)
+    shares = torch.where(mass > 0, 1 / mass, 0.0).unsqueeze(-2)
+    received = (shares @ size).squeeze(-2) / (mass > 0).sum(-1, keepdim=True)
+    return received > statistics.SINK_TIMES_UNIFORM / slots.shape[-1]
 
 
-def layer_payload(maps: AttentionMaps, prefix: int, objects: Objects | None) -> dict[str, Any]:
-    """Everything the browser needs of one layer.
-
-    The second map is sent as lambda A2, so the browser knows nothing of how lambda is shaped.
+def layer_payload(
+    maps: AttentionMaps, projections: Projections, kinds: Sequence[Kind], heads: Sequence[int | None]
+) -> dict[str, Any]:
+    """What the browser needs of one layer to draw panels of some kinds.
 
     Args:
         maps: of a batch of one.
-        prefix: tokens before the patches.
-        objects: which patches lie on an object, or None where that is not known.
+        projections: what the maps were made from.
+        kinds: "weights", "a1", "subtracted" or "value".
+        heads: the heads that are shown now, None for the mean; if all together are small, all are given.
 
     Returns:
-        `keys` Nk, `slots` 1 + H (mean first), `maps` by name, `measures` by map name and statistic.
+        `queries` Nq, `keys` Nk, `slots` (which slots follow: 0 the mean, h + 1 head h), `maps` by kind.
+
+    Raises:
+        StudioError: a kind or a head that does not exist.
     """
-    first = with_mean(maps.a1)
-    payload: dict[str, Any] = {
-        "keys": first.shape[-1],
-        "slots": first.shape[0],
-        "alpha": maps.alpha,
-        "maps": {"first": packed_map(first)},
-        "measures": {"first": packed_measures(plain_measures(first, prefix, objects))},
+    _, count, queries, keys = maps.a1.shape
+    everything = (1 + count) * queries * keys <= ALL_SLOTS
+    wanted = sorted({0 if head is None else head + 1 for head in heads})
+    found = {}
+    for kind in kinds:
+        whole = whole_map(maps, projections, kind).float()
+        chosen = (
+            with_mean(whole) if everything else torch.stack([slot_map(whole, s - 1 if s else None) for s in wanted])
+        )
+        found[kind] = packed_map(chosen)
+    return {
+        "queries": queries,
+        "keys": keys,
+        "pooling": maps.pooling,
+        "slots": list(range(1 + count)) if everything else wanted,
+        "maps": found,
     }
-    if maps.subtracted is not None:
-        subtracted = with_mean(maps.subtracted)
-        payload["maps"]["subtracted"] = packed_map(subtracted)
-        payload["measures"] |= {
-            "subtracted": packed_measures(plain_measures(subtracted, prefix, objects)),
-            "difference": packed_measures(difference_measures(first - subtracted, prefix, objects)),
-            "shuffled": packed_measures(shuffled_measures(first, subtracted, prefix, objects)),
-        }
-    return payload

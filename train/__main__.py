@@ -12,7 +12,7 @@ from train.scenes import command as scenes_command
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; a wrong input is one sentence on stderr and exit status 2."""
+    """Run one command; a wrong input, or a path that the system refuses, is one sentence on stderr and status 2."""
     parser = argparse.ArgumentParser(prog="python -m train", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     scenes_command.add_parser(commands)
@@ -35,12 +35,25 @@ def main(arguments: list[str] | None = None) -> int:
 
     evaluate_command.add_parser(commands)
 
-    args = parser.parse_args(arguments)
+    # What stands after an option is left over by argparse, though it may be one more setting.
+    args, left = parser.parse_known_args(arguments)
+    if left and not (hasattr(args, "settings") and all("=" in item and not item.startswith("-") for item in left)):
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
+    if left:
+        args.settings = [*args.settings, *left]
     try:
         return args.run(args)
     except StudioError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}: choose another path, or mend this one.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
 
 
 # Each command imports what it needs, so that none waits for what another needs.

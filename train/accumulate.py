@@ -6,10 +6,11 @@ are encoded without a graph, the loss and its gradients with respect to the embe
 then each part is encoded again, with the random numbers of the first time, and handed the gradients of its embeddings.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,11 @@ from train.loss import GatheredLoss
 from train.rng import RngState, replayed, rng_state
 
 Change = Callable[[Tensor], Tensor]
+# Newer versions of PyTorch have another name for it.
+_NAME = "forward_sync_buffers"
+_BUFFERS_STAY: Mapping[str, Any] = {
+    _NAME if _NAME in signature(DistributedDataParallel).parameters else "broadcast_buffers": False
+}
 
 
 def unchanged(tensor: Tensor) -> Tensor:
@@ -95,7 +101,7 @@ def parallel(world: World, clip: ClipModule) -> Towers | DistributedDataParallel
         return towers
     ids = [world.device.index] if world.device.type == "cuda" else None
     # The only buffer is the causal mask, which no rank changes.
-    return DistributedDataParallel(towers, device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True)
+    return DistributedDataParallel(towers, device_ids=ids, gradient_as_bucket_view=True, **_BUFFERS_STAY)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,27 +1,30 @@
 """The resume state on disk: never half written, never the only copy, read without running code.
 
-A state is a folder of its own, written and flushed to the disk before state.json, replaced in one step, points to it.
-So a write that is cut anywhere leaves the pointer with the state before. The state before that is kept as well: if a
-disk loses part of the newest one, the run goes on from there.
+A state is a folder of its own, whose facts.json is written last: with it, the state is complete. It is flushed to the
+disk before state.json, replaced in one step, points to it. So a write that is cut anywhere leaves the pointer with the
+state before, and without a readable pointer the newest complete state counts. The state before that is kept as well: if
+a disk loses part of the newest one, the run goes on from there. Nothing is deleted unless two later states are known to
+be good, because this run has read or written them.
 """
 
+import hashlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from models.errors import StudioError
 from models.files.safetensors_files import read_safetensors, write_safetensors
 from models.files.sniff import Limits
 from models.plain import from_plain
+from train.durable import sync_folder, write_whole, writing
 
 POINTER, FACTS = "state.json", "facts.json"
-KEPT = 2
 
 
 @dataclass(frozen=True)
@@ -66,43 +69,55 @@ TENSORS = ("model", "optimizer", "ema")
 LIMITS = Limits(total_bytes=2**50)
 
 
-def save_state(run: Path, state: State) -> Path:
-    """Write a state into a folder of its own, then point to it, then delete all but the last two.
+def save_state(run: Path, state: State, before: int = 0) -> Path:
+    """Write a state into a folder of its own, then point to it, then delete those older than the state before it.
+
+    `before` is the step of the last state that this run has read or written; 0 for none, and then nothing is deleted.
 
     Raises:
-        CheckpointError: the disk is full or the folder cannot be written; the state before stays in its place.
+        StudioError: the disk is full or the folder cannot be written; the state before stays in its place.
     """
-    folder = run / f"state-{state.facts.step:09d}"
-    shutil.rmtree(folder, ignore_errors=True)  # of a write that was cut
-    folder.mkdir(parents=True)
-    # Before the first step an optimiser has no tensors, and most runs have no average.
-    files = tuple(name for name in TENSORS if getattr(state, name))
-    for name in files:
-        write_safetensors(getattr(state, name), folder / f"{name}.safetensors")
-    _write_text(folder / FACTS, json.dumps(asdict(replace(state.facts, files=files))) + "\n")
-    _sync_folder(folder)
-    before = _pointed(run)
-    _write_text(run / POINTER, json.dumps({"state": folder.name}) + "\n")
-    _sync_folder(run)
-    kept = {folder.name, *before[: KEPT - 1]}
-    for path in run.glob("state-*"):
-        if path.is_dir() and path.name not in kept:
-            shutil.rmtree(path, ignore_errors=True)
+    folder = _folder(run, state.facts.step)
+    with writing(folder):
+        shutil.rmtree(folder, ignore_errors=True)  # of a write that was cut
+        folder.mkdir(parents=True)
+        # Before the first step an optimiser has no tensors, and most runs have no average.
+        files = tuple(name for name in TENSORS if getattr(state, name))
+        for name in files:
+            write_safetensors(getattr(state, name), folder / f"{name}.safetensors")
+        sync_folder(folder)
+        write_whole(folder / FACTS, json.dumps(asdict(replace(state.facts, files=files))) + "\n")
+        sync_folder(folder)
+        sync_folder(run)
+        write_whole(run / POINTER, json.dumps({"state": folder.name}) + "\n")
+        sync_folder(run)
+    if before:
+        for path in run.glob("state-*"):
+            if path.is_dir() and path.name < _folder(run, before).name:
+                shutil.rmtree(path, ignore_errors=True)
     return folder
 
 
 def load_state(run: Path) -> State | None:
-    """The state that a run goes on from, or None if none was ever written.
+    """The state that a run goes on from, or None if none was ever completed.
 
     Raises:
-        StudioError: states were written and none can be read.
+        StudioError: states were completed and none can be read.
     """
-    names = _pointed(run)
+    complete = sorted((path.name for path in run.glob("state-*") if (path / FACTS).exists()), reverse=True)
+    pointed = _pointed(run)
+    names = [name for name in complete if not pointed or name <= pointed]
     if not names:
-        if (run / POINTER).exists():
-            raise StudioError(f"{run / POINTER} names no state that is there: delete {run} to start the run again.")
-        return None
+        # Without a pointer there may have been a first state, half written: it never counted.
+        if not complete and not (run / POINTER).exists():
+            return None
+        raise StudioError(
+            f"{run / POINTER} names {pointed or 'no state'}, and no state up to it is there: bring its folder back "
+            "from a copy, or choose another --out to start again."
+        )
     problems = []
+    if names[0] != pointed:
+        problems.append(f"{run / pointed if pointed else run / POINTER} is not there, or cannot be read.")
     for name in names:
         try:
             state = _read(run / name)
@@ -112,17 +127,34 @@ def load_state(run: Path) -> State | None:
         if problems:
             print(f"warning: {problems[0]} Going on from {name}.", file=sys.stderr)
         return state
-    raise StudioError(f"No state in {run} can be read ({problems[0]}) Delete the folder to start the run again.")
+    raise StudioError(
+        f"No state in {run} can be read ({problems[0].rstrip('.')}): bring one back from a copy, or choose another "
+        "--out to start again."
+    )
 
 
-def _pointed(run: Path) -> list[str]:
-    """The state that is pointed to and those before it, newest first; later ones were never finished."""
+def digest(state: State | None) -> str:
+    """A sha256 over the facts and the weights of a state; "" for none."""
+    if state is None:
+        return ""
+    found = hashlib.sha256(json.dumps(asdict(state.facts), sort_keys=True).encode())
+    for name, tensor in sorted(state.model.items()):
+        found.update(name.encode())
+        found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _folder(run: Path, step: int) -> Path:
+    return run / f"state-{step:09d}"
+
+
+def _pointed(run: Path) -> str:
+    """The name of the state that is pointed to; "" without a readable pointer. Later ones were never finished."""
     try:
-        newest = str(json.loads((run / POINTER).read_text(encoding="utf-8"))["state"])
+        name = json.loads((run / POINTER).read_text(encoding="utf-8"))["state"]
     except (OSError, ValueError, KeyError, TypeError):
-        return []
-    names = sorted((path.name for path in run.glob("state-*") if path.is_dir()), reverse=True)
-    return [name for name in names if name <= newest]
+        return ""
+    return name if isinstance(name, str) else ""
 
 
 def _read(folder: Path) -> State:
@@ -136,25 +168,3 @@ def _read(folder: Path) -> State:
     except OSError as error:
         raise StudioError(f"{folder} cannot be read ({error}).") from error
     return State(facts, *(read.get(name, {}) for name in TENSORS))
-
-
-def _write_text(path: Path, text: str) -> None:
-    """A file that is there whole or not at all, also after a power cut."""
-    partial = path.with_name(path.name + ".tmp")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the names in a folder; systems that cannot open folders have no need."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

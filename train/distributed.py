@@ -40,8 +40,8 @@ class World:
 def open_world(device: str = "auto", timeout: timedelta = timedelta(minutes=30)) -> Iterator[World]:
     """This process's world, as torchrun's environment tells it, or a world of one; the group ends with the context.
 
-    `device` is "auto" (CUDA where there is one), "cuda", "cpu" or any other that PyTorch knows. Ranks of one machine
-    take its GPUs in order. `timeout` bounds how long a rank waits for one that does not answer.
+    `device` is "auto" (CUDA where there is one), "cpu", "cuda" or one GPU as "cuda:1". Ranks of one machine take its
+    GPUs in order. `timeout` bounds how long a rank waits for one that does not answer.
 
     Raises:
         StudioError: a part of torchrun's environment is missing, or there is no such device for this process.
@@ -60,7 +60,7 @@ def open_world(device: str = "auto", timeout: timedelta = timedelta(minutes=30))
     own = resolve_device(device, local_rank)
     if own.type == "cuda":
         torch.cuda.set_device(own)
-    dist.init_process_group(BACKENDS.get(own.type, "gloo"), rank=rank, world_size=size, timeout=timeout)
+    dist.init_process_group(BACKENDS[own.type], rank=rank, world_size=size, timeout=timeout)
     try:
         yield World(rank, size, own)
     finally:
@@ -79,7 +79,7 @@ def resolve_device(device: str, local_rank: int) -> torch.device:
     """The device of the process `local_rank` of this machine.
 
     Raises:
-        StudioError: PyTorch does not know it, or the machine has no such GPU.
+        StudioError: it is another kind of device, or the machine has no such GPU.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -87,7 +87,9 @@ def resolve_device(device: str, local_rank: int) -> torch.device:
         asked = torch.device(device)
     except RuntimeError as error:
         raise StudioError(f"device = {device!r} is not known to PyTorch: use auto, cpu or cuda.") from error
-    if asked.type != "cuda":
+    if asked.type not in BACKENDS:
+        raise StudioError(f"device = {device!r} is not one that training knows: use auto, cpu or cuda.")
+    if asked.type == "cpu":
         return asked
     index = local_rank if asked.index is None else asked.index
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -1,7 +1,7 @@
 """From a config to the batches of its steps: data, words, how pictures reach the model, what each rank takes."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from train.data.scene_source import SceneSource
 from train.data.scenes import scenes_preprocess, scenes_tokenizer
 from train.data.skips import check_source
 from train.distributed import World
+from train.progress import shard_progress
 from train.settings import Pictures, SceneStream
 
 INDEX = "data-index"
@@ -40,7 +41,7 @@ class Feed:
     tokenizer: Tokenizer
     first: int
 
-    def batches(self, steps: range, workers: int = 0, pin: bool = False) -> Iterator[Batch]:
+    def batches(self, steps: range, workers: int = 0, pin: bool = False) -> Generator[Batch, None, None]:
         """This rank's batches of the run's steps `steps`, all of them of the stage, in order."""
         own = range(steps.start - self.first, steps.stop - self.first)
         return batches(self.source, self.plan, self.view, self.tokenizer, own, workers, pin)
@@ -95,7 +96,7 @@ def _record(description: str, samples: int, fingerprint: str) -> dict[str, Any]:
 def open_data(config: RunConfig, cache: Path | None) -> Data:
     """Find the data of a config, and bring its lengths into samples and steps.
 
-    `cache` is a folder in which the index of tar shards is kept.
+    `cache` is a folder in which the index of tar shards is kept. While they are indexed, a bar on stderr says how far.
 
     Raises:
         StudioError: there are no such data, too much of them is unusable, or the vocabulary does not fit.
@@ -105,7 +106,7 @@ def open_data(config: RunConfig, cache: Path | None) -> Data:
         if not isinstance(config.augment, Plain):
             raise StudioError("Scenes without end (data.seed) are drawn as they are to be: leave augment out.")
     else:
-        source = open_source(config.data, config.stages[0].image_size, cache)
+        source = open_source(config.data, config.stages[0].image_size, cache, shard_progress())
         check_source(source, config.skip)
         config = resolved(config, len(source))
     return Data(config, tokenizer_of(config), source)

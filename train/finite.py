@@ -56,7 +56,10 @@ def skipped_in_a_row(rule: NonFiniteRule, before: int, cause: str) -> int:
     if isinstance(rule, Skip) and before < rule.at_most:
         return before + 1
     after = f" after {before} skipped in a row" if before else ""
-    raise NonFiniteError(f"{cause}{after}: lower optim.lr or raise optim.warmup_steps; the last saved state is kept.")
+    raise NonFiniteError(
+        f"{cause}{after}: go on from the last saved state with skip_non_finite = {2 * before or 10}, or with --anyway "
+        "and a lower optim.lr or a smaller optim.grad_clip."
+    )
 
 
 def layer_of(clip: ClipModule) -> Callable[[str], str]:

@@ -7,7 +7,9 @@ steps; "skipped" with the reason, where a step or samples were left out; and the
 
 import json
 import os
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from models.build import ClipModule, text_blocks, vision_blocks
 from models.diff_attention import DifferentialAttention
+from train.durable import sync_folder, write_whole, writing
 from train.ema import Ema
 from train.finite import layer_of
 
@@ -27,43 +30,62 @@ class Logbook:
     """Appends lines to `path`; at construction, lines of steps after `step` are dropped."""
 
     def __init__(self, path: Path, step: int) -> None:
-        kept = [line for line in read_log(path) if line["step"] <= step] if path.exists() else []
+        lines, broken = _lines_of(path) if path.exists() else ([], [])
+        for number in broken:
+            print(f"warning: line {number} of {path} cannot be read and is left out.", file=sys.stderr)
+        kept = [line for line in lines if line["step"] <= step]
+        self.path = path
         self.last: dict[str, Any] | None = kept[-1] if kept else None
-        partial = path.with_suffix(".tmp")
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in kept)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        self._file = path.open("a", encoding="utf-8")
+        with writing(path):
+            write_whole(path, "".join(json.dumps(line) + "\n" for line in kept))
+            sync_folder(path.parent)
+            self._file = path.open("a", encoding="utf-8")
 
     def write(self, line: dict[str, Any]) -> None:
-        """Append one line and hand it to the operating system at once; what is not finite becomes null."""
-        self._file.write(json.dumps(_finite(line), allow_nan=False) + "\n")
-        self._file.flush()
+        """Append one line and hand it to the operating system at once; what is not finite becomes null.
+
+        Raises:
+            StudioError: the disk is full, or the file cannot be written.
+        """
+        with writing(self.path):
+            self._file.write(json.dumps(_finite(line), allow_nan=False) + "\n")
+            self._file.flush()
         self.last = line
 
     def sync(self) -> None:
-        """Flush to the disk, so that a state that is saved afterwards is never ahead of its log."""
-        os.fsync(self._file.fileno())
+        """Flush to the disk, so that a state that is saved afterwards is never ahead of its log.
+
+        Raises:
+            StudioError: the disk is full, or the file cannot be written.
+        """
+        with writing(self.path):
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what could not be written was told when it was."""
+        with suppress(OSError):
+            self._file.close()
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a step log; a last line that was cut off while it was written is left out."""
-    lines = []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    """The lines of a step log; those that cannot be read are left out, as a last one that was cut while written."""
+    return _lines_of(path)[0]
+
+
+def _lines_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The lines, and the numbers (from 1) of those that cannot be read, but for a last one that was cut."""
+    lines, broken = [], []
+    texts = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, text in enumerate(texts, start=1):
         try:
             line = json.loads(text)
         except ValueError:
-            break
-        if not isinstance(line, dict) or not isinstance(line.get("step"), int):
-            break
-        lines.append(line)
-    return lines
+            line = None
+        if isinstance(line, dict) and isinstance(line.get("step"), int):
+            lines.append(line)
+        elif number < len(texts):
+            broken.append(number)
+    return lines, broken
 
 
 def _finite(value: Any) -> Any:

@@ -7,58 +7,114 @@ data are a function of the step, and so are its random numbers.
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from models.checkpoints import save_checkpoint
+from models.errors import StudioError
 from train.accumulate import Samples
-from train.checkpointing import Facts, load_state, save_state
+from train.allocator import keep_freed_memory
+from train.checkpointing import Facts, digest, load_state, save_state
 from train.config import RunConfig
 from train.data.batch import Batch
 from train.data.skips import Tally, check_counts
-from train.distributed import World, any_rank, barrier, gather, open_world
+from train.distributed import World, any_rank, gather, open_world
+from train.durable import replace_folder, writing
 from train.feed import INDEX, Data, Feed, open_data
 from train.flops import cost_of, matmul_rate
+from train.lock import locked
 from train.meter import Meter
 from train.optim import learning_rate
 from train.precision import resolve_precision
-from train.run_folder import CHECKPOINT, check_folder, claim_folder, run_record
+from train.run_folder import CHECKPOINT, Changes, check_folder, claim_folder, note_changes, run_record
 from train.signals import stop_signals
 from train.stages import Learner, averaged, info_of, new_learner, stage_trainer
 from train.state import capture, seed_step
 from train.step import StepResult, Trainer, train_step
-from train.together import main_alone, main_first
+from train.together import agree, each, main_alone, main_first
 from train.watching import Watch, evaluate_due, open_watch
 
 
-def fit(config: RunConfig, run: Path) -> Path:
+def _nothing(step: int) -> None:
+    """What is done after step `step` where nobody asks for more."""
+
+
+def fit(
+    config: RunConfig,
+    run: Path,
+    opened: Callable[[RunConfig, Path | None], Data] = open_data,
+    after_step: Callable[[int], object] = _nothing,
+    anyway: bool = False,
+) -> Path:
     """Train, or go on where the run in this folder stopped; returns the checkpoint folder, once finished.
 
-    Under torchrun this is called by every process. A signal (SIGINT, SIGTERM, SIGUSR1) to any of them lets the step
-    finish everywhere, saves the state once and returns the run's folder.
+    Who trains from a program may give `opened` to bring data or words that no config names, and `after_step`, which is
+    called with the number of each step (from 1) when it is logged. `anyway` lets a run go on with another optimiser.
+
+    Under torchrun this is called by every process. Once the data are open, a signal (SIGINT, SIGTERM, SIGUSR1) to any
+    of them lets the step finish everywhere, saves the state once and returns the run's folder; a measurement that it
+    interrupts is made by the next start.
 
     Raises:
-        StudioError: the folder holds another run, the data cannot be used, or the loss is no longer finite.
+        StudioError: the folder holds another run or another program writes into it, the data cannot be used, the loss
+            is no longer finite, something cannot be written, or the GPU has too little memory; on all ranks.
     """
     if config.threads:
         torch.set_num_threads(config.threads)
-    with stop_signals() as stopped, open_world(config.device) as world:
+    with open_world(config.device) as world, ExitStack() as held:
+        if world.device.type == "cpu":
+            keep_freed_memory()
         main_alone(world, lambda: check_folder(run))
-        data = main_first(world, lambda: open_data(config, run.parent / INDEX))
+        data = main_first(world, lambda: opened(config, _index_folder(run)))
+        stopped = held.enter_context(stop_signals())
         precision = resolve_precision(config.precision, world.device)
         record = run_record(data.config, precision, data.record())
-        main_alone(world, lambda: claim_folder(run, record))
-        state = load_state(run)
-        learner = new_learner(data.config, state, world.device)
+        agree(
+            world,
+            [record["data"][key] for key in ("samples", "fingerprint")],
+            f"The processes see different data at what the config names, one of them {record['data']['description']}: "
+            "bring the same files to all machines.",
+        )
+        changes: list[Changes] = []
+        main_alone(world, lambda: held.enter_context(locked(run)))
+        main_alone(world, lambda: changes.append(claim_folder(run, record, anyway)))
+        state = each(world, lambda: load_state(run))
+        # Nobody writes before all have read.
+        agree(
+            world,
+            digest(state) if world.size > 1 else "",
+            f"The processes find different states in {run}: the folder must be one that all machines share.",
+        )
         facts = state.facts if state else Facts(0)
-        # Nobody may write before all have read.
-        barrier(world)
-        rate = matmul_rate(world.device, precision, config.log.rate_seconds) if config.log.rate_seconds else 0.0
-        with open_watch(data, run, world, facts.step, record) as watch:
-            return _Training(data, run, world, precision, rate, stopped, watch).go_on(learner, facts)
+        main_alone(world, lambda: note_changes(run, record, changes[0], facts.step))
+        with _memory_told(data.config, world):
+            learner = each(world, lambda: new_learner(data.config, state, world.device))
+            rate = matmul_rate(world.device, precision, config.log.rate_seconds) if config.log.rate_seconds else 0.0
+            with open_watch(data, run, world, facts.step, record) as watch:
+                return _Training(data, run, world, precision, rate, stopped, watch, after_step).go_on(learner, facts)
+
+
+def _index_folder(run: Path) -> Path:
+    """Where the index of tars is kept: beside the run's folder, for other runs on the same data."""
+    return Path(os.path.abspath(run)).parent / INDEX
+
+
+@contextmanager
+def _memory_told(config: RunConfig, world: World) -> Iterator[None]:
+    """While open, a GPU's want of memory is a sentence."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        own = config.batch_size // world.size
+        raise StudioError(
+            f"{world.device} has too little memory for {own} samples a process in {config.accumulation} "
+            f"part{'' if config.accumulation == 1 else 's'}: raise accumulation to a larger divisor of {own}, or set "
+            "grad_checkpointing = true; the same command then goes on."
+        ) from error
 
 
 class _Training:
@@ -73,11 +129,15 @@ class _Training:
         rate: float,
         stopped: Callable[[], bool],
         watch: Watch,
+        after_step: Callable[[int], object],
     ) -> None:
         self.data, self.config, self.run, self.world = data, data.config, run, world
         self.precision, self.rate, self.stopped, self.watch = precision, rate, stopped, watch
+        self.after_step = after_step
         self.end = min(self.config.steps, self.config.stop_after or self.config.steps)
-        self.saved_step, self.saved_at = -1, time.monotonic()
+        self.saved_step, self.saved_at = 0, time.monotonic()
+        # Of what rank 0 writes on its own; the others hear of it before the next step.
+        self.failed: StudioError | None = None
 
     def go_on(self, learner: Learner, facts: Facts) -> Path:
         """All stages from where the facts stand to the end, or to a stop; returns what `fit` does."""
@@ -86,13 +146,14 @@ class _Training:
         trainer = self._trainer(index, learner, facts.scaler)
         while True:
             facts = self._stage(trainer, index, facts)
-            if facts.step >= self.end or any_rank(self.world, self.stopped()):
+            if facts.step >= self.end or self._halts():
                 break
             # A state is of the picture size of its last step: none may be taken once the next stage has another.
-            self._save(trainer, facts)
+            self._noting(lambda: self._save(trainer, facts))  # noqa: B023 (called at once)
             index += 1
             learner = Learner(trainer.clip, trainer.optimizer, trainer.ema)
             trainer = self._trainer(index, learner, trainer.scaler.state_dict())
+        main_alone(self.world, self._raise_failed)
         # All wait until it is written, so that none ends while another still works.
         main_alone(self.world, lambda: self._save(trainer, facts))
         if facts.step < self.config.steps or self._evaluation_is_due(facts.step):
@@ -112,22 +173,40 @@ class _Training:
         meter = Meter(config.batch_size, world.size, world.device, flops, self.rate)
         self.watch.enter(feed)
         self._evaluate(trainer, index, facts)
-        batches = feed.batches(steps, config.workers, world.device.type == "cuda") if steps else iter(())
-        for step in steps:
-            if any_rank(world, self.stopped()):
-                break
-            began = time.perf_counter()
-            batch = next(batches)
-            received = time.perf_counter()
-            facts = self._count(feed, facts, batch, step)
-            before = self.watch.weights_before(trainer, step + 1)
-            result = self._step(trainer, batch, step, facts.skipped_in_a_row)
-            facts = replace(facts, step=step + 1, skipped_in_a_row=result.skipped_in_a_row)
-            self.watch.write(trainer, facts, result, before, meter.entries(began, received))
-            if self._is_due(facts.step):
-                self._save(trainer, facts)
-            self._evaluate(trainer, index, facts)
+        workers = config.workers if steps else 0
+        with closing(each(world, lambda: feed.batches(steps, workers, world.device.type == "cuda"))) as batches:
+            for step in steps:
+                if self._halts():
+                    break
+                began = time.perf_counter()
+                batch = next(batches)
+                received = time.perf_counter()
+                facts = self._counted(trainer, feed, facts, batch, step)
+                before = self.watch.weights_before(trainer, step + 1)
+                result = self._step(trainer, batch, step, facts.skipped_in_a_row)
+                facts = replace(facts, step=step + 1, skipped_in_a_row=result.skipped_in_a_row)
+                entries = meter.entries(began, received)
+                self._noting(lambda: self.watch.write(trainer, facts, result, before, entries))  # noqa: B023
+                self.after_step(facts.step)
+                if self._is_due(facts.step):
+                    self._noting(lambda: self._save(trainer, facts))  # noqa: B023
+                self._evaluate(trainer, index, facts)
         return facts
+
+    def _halts(self) -> bool:
+        """Whether a rank was asked to stop, or could not write: a collective."""
+        return any_rank(self.world, self.stopped() or self.failed is not None)
+
+    def _noting(self, write: Callable[[], object]) -> None:
+        """Let this rank write; a failure is kept for all to raise together."""
+        try:
+            write()
+        except StudioError as error:
+            self.failed = self.failed or error
+
+    def _raise_failed(self) -> None:
+        if self.failed:
+            raise self.failed
 
     def _step(self, trainer: Trainer, batch: Batch, step: int, skipped: int) -> StepResult:
         """One step with the rate and the random numbers that belong to it."""
@@ -138,12 +217,17 @@ class _Training:
         batch = batch.to(self.world.device)
         return train_step(trainer, Samples(batch.pixels, batch.tokens, batch.valid), step + 1, skipped)
 
-    def _count(self, feed: Feed, facts: Facts, batch: Batch, step: int) -> Facts:
-        """What all ranks have seen and skipped so far; stops all of them where it is too much."""
+    def _counted(self, trainer: Trainer, feed: Feed, facts: Facts, batch: Batch, step: int) -> Facts:
+        """What all ranks have seen and skipped so far; stops all of them where it is too much, with the state saved."""
         own = Tally().plus(batch)
         added = gather(self.world, torch.tensor([own.counts])).sum(0).tolist()
         counts = tuple(old + new for old, new in zip(facts.counts or (0,) * len(added), added, strict=True))
-        check_counts(counts, self.config.skip, own.examples, feed.ends_epoch(step))
+        try:
+            check_counts(counts, self.config.skip, own.examples, feed.ends_epoch(step))
+        except StudioError:
+            main_alone(self.world, self._raise_failed)
+            main_alone(self.world, lambda: self._save(trainer, facts))
+            raise
         return replace(facts, counts=counts)
 
     def _is_due(self, step: int) -> bool:
@@ -155,7 +239,7 @@ class _Training:
     def _save(self, trainer: Trainer, facts: Facts) -> None:
         if self.world.is_main and facts.step != self.saved_step:
             self.watch.sync()
-            save_state(self.run, capture(trainer, facts))
+            save_state(self.run, capture(trainer, facts), self.saved_step)
         self.saved_step, self.saved_at = facts.step, time.monotonic()
 
     def _evaluation_is_due(self, step: int) -> bool:
@@ -163,21 +247,25 @@ class _Training:
 
     def _evaluate(self, trainer: Trainer, index: int, facts: Facts) -> None:
         """Measure where it is due, with the state saved before; a stop puts it off to the next start."""
-        if self._evaluation_is_due(facts.step) and not any_rank(self.world, self.stopped()):
-            self._save(trainer, facts)
-            self.watch.measure(trainer, index, facts.step)
+        if not self._evaluation_is_due(facts.step):
+            return
+        self._noting(lambda: self._save(trainer, facts))
+        if self._halts():
+            return
+        found = self.watch.measure(trainer, index, facts.step, self.stopped)
+        if found is not None:
+            self._noting(lambda: self.watch.write_measured(found, facts.step))
 
 
 def write_checkpoint(data: Data, trainer: Trainer, run: Path) -> Path:
     """Write what `models.load_model` opens into the run's folder: the average of the weights, if there is one.
 
     Raises:
-        CheckpointError: it cannot be written.
+        StudioError: it cannot be written.
     """
     folder, partial = run / CHECKPOINT, run / f"{CHECKPOINT}.tmp"
-    shutil.rmtree(partial, ignore_errors=True)
-    with averaged(trainer):
+    with writing(folder), averaged(trainer):
+        shutil.rmtree(partial, ignore_errors=True)
         save_checkpoint(partial, trainer.clip, info_of(data, len(data.config.stages) - 1), data.tokenizer)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(partial, folder)
+        replace_folder(partial, folder)
     return folder

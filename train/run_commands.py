@@ -12,9 +12,10 @@ examples:
   python -m train fit train/configs/clip_scenes.toml --out runs/short stop_after=50 workers=2
   torchrun --nproc-per-node 4 -m train fit mine.toml
 
-SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 end the run after its step, with its state saved; the same command goes on. The exit
-status is 0 then as well; torchrun, if it is sent the signal itself, passes it on, waits, and leaves with a status of
-its own. On Windows, torchrun needs USE_LIBUV=0 in the environment.
+SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 end the run after its step, with its state saved; the same command goes on, and a
+measurement that was cut is made then. A second Ctrl-C ends it at once. The exit status of a stopped run is 0 as well;
+torchrun, if it is sent the signal itself, passes it on, waits, and leaves with a status of its own. On Windows,
+torchrun needs USE_LIBUV=0 in the environment.
 """
 PLAN = """\
 examples:
@@ -32,6 +33,11 @@ def add_parsers(subparsers: Any) -> None:
     )
     _add_config(fit)
     fit.add_argument("--out", type=Path, help="the run's folder (default: runs/NAME)")
+    fit.add_argument(
+        "--anyway",
+        action="store_true",
+        help="let the run in the folder go on with other settings of optim; its config.json tells since when",
+    )
     fit.set_defaults(run=_fit)
 
     plan = subparsers.add_parser(
@@ -60,8 +66,10 @@ def add_parsers(subparsers: Any) -> None:
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", type=Path, help="a TOML file, as train/configs/clip_scenes.toml")
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="overrides, as optim.lr=5e-4 stop_after=50")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file, as train/configs/clip_scenes.toml")
+    parser.add_argument(
+        "settings", nargs="*", default=[], metavar="key=value", help="overrides, as optim.lr=5e-4 stop_after=50"
+    )
 
 
 # Each command imports what it needs, so that none waits for what another needs.
@@ -72,7 +80,7 @@ def _fit(args: argparse.Namespace) -> int:
     from train.loop import fit
 
     config = load_config(args.config, args.settings)
-    done = fit(config, args.out or Path("runs") / config.name)
+    done = fit(config, args.out or Path("runs") / config.name, anyway=args.anyway)
     if os.environ.get("RANK", "0") == "0":
         print(done)
     return 0

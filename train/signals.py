@@ -1,19 +1,43 @@
 """Signals that ask a run to stop: noted when they come, answered by the loop when its step is done."""
 
+import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 # SIGINT is Ctrl-C, SIGTERM what torchrun and schedulers send, SIGUSR1 what schedulers can send ahead of the end.
 # Windows lacks the last.
 STOPPING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name))
 
 
+# torchrun passes on a Ctrl-C that its processes have had from the terminal as well: two within these seconds are one.
+_ECHO = 1.0
+_TOLD = b"\nstopping after this step, with the state saved; Ctrl-C again ends at once and saves nothing\n"
+
+
 @contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """While open, a stop signal sets a flag instead of killing the process; yields a function that reads the flag."""
-    received: list[int] = []
-    before = {number: signal.signal(number, lambda got, _: received.append(got)) for number in STOPPING}
+    """While open, a stop signal sets a flag instead of killing the process; yields a function that reads the flag.
+
+    A second SIGINT does what one did before this was opened, which is to end the program at once.
+    """
+    received: list[tuple[int, float]] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        now = time.monotonic()
+        again = [at for got, at in received if got == number == signal.SIGINT]
+        received.append((number, now))
+        if again and now - again[0] > _ECHO:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+        elif number == signal.SIGINT and not again:
+            os.write(2, _TOLD)  # a print could be interrupted by itself
+
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    for number in STOPPING:
+        signal.signal(number, note)
     try:
         yield lambda: bool(received)
     finally:

@@ -1,39 +1,110 @@
-"""What rank 0 does for all: its error is everybody's, so that no rank waits for one that has gone."""
+"""What ranks do one after another or each for itself: the error of one is everybody's, so that none waits for it."""
 
-from collections.abc import Callable
-from typing import TypeVar
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from models.errors import StudioError
-from train.distributed import World, from_main
+from train.distributed import World, from_all, from_main
 
 T = TypeVar("T")
+# Seconds between two signs of life of a rank for which others wait; far below any timeout of a process group.
+EVERY = 60.0
+_WAIT = "wait"
 
 
-def main_alone(world: World, act: Callable[[], object]) -> None:
-    """Let rank 0 act, and the others wait until it has: a collective.
+def main_alone(world: World, act: Callable[[], object], every: float = EVERY) -> None:
+    """Let rank 0 act, and the others wait until it has, however long that takes: a collective.
+
+    `act` calls no collective. Rank 0 gives a sign of life every so many seconds meanwhile.
 
     Raises:
-        StudioError: rank 0's, on all ranks.
+        StudioError: rank 0's, on all ranks; any other exception of rank 0 is one of these on the others.
     """
-    failed: StudioError | None = None
-    if world.is_main:
-        try:
-            act()
-        except StudioError as error:
-            failed = error
-    message = from_main(world, str(failed) if failed else "")
+    if not world.is_main:
+        told = _WAIT
+        while told == _WAIT:
+            told = from_main(world, None)
+        if told:
+            raise StudioError(told)
+        return
+    with _signs_of_life(world, every):
+        failed = _failure(act)
+    from_main(world, _told(failed, "process 0"))
     if failed:
         raise failed
-    if message:
-        raise StudioError(message)
+
+
+@contextmanager
+def _signs_of_life(world: World, every: float) -> Iterator[None]:
+    """While open, the ranks that wait for rank 0 hear of it."""
+    if world.size == 1:
+        yield
+        return
+    done = threading.Event()
+
+    def tell() -> None:
+        while not done.wait(every):
+            from_main(world, _WAIT)
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def main_first(world: World, act: Callable[[], T]) -> T:
     """Let rank 0 act, then the others, who find what it has left, as an index of the data: a collective.
 
     Raises:
-        StudioError: rank 0's, on all ranks; or a rank's own.
+        StudioError: that of any rank, on all ranks.
     """
     results: list[T] = []
     main_alone(world, lambda: results.append(act()))
-    return results[0] if world.is_main else act()
+    return each(world, lambda: results[0] if world.is_main else act())
+
+
+def each(world: World, act: Callable[[], T]) -> T:
+    """Let every rank act, without collectives; where one fails, all do: a collective.
+
+    Raises:
+        StudioError: that of the rank itself, or else of the first rank that failed.
+    """
+    results: list[T] = []
+    failed = _failure(lambda: results.append(act()))
+    told = from_all(world, _told(failed, f"process {world.rank}"))
+    if failed:
+        raise failed
+    for message in filter(None, told):
+        raise StudioError(message)
+    return results[0]
+
+
+def agree(world: World, value: Any, problem: str) -> None:
+    """Refuse unless all ranks have an equal value, a small object: a collective.
+
+    Raises:
+        StudioError: `problem`, on all ranks.
+    """
+    values = from_all(world, value)
+    if any(other != values[0] for other in values):
+        raise StudioError(problem)
+
+
+def _failure(act: Callable[[], object]) -> Exception | None:
+    try:
+        act()
+    except Exception as error:
+        return error
+    return None
+
+
+def _told(failed: Exception | None, who: str) -> str:
+    """What other ranks hear of a failure; "" for none."""
+    if failed is None or isinstance(failed, StudioError):
+        return str(failed or "")
+    return f"{who.capitalize()} failed ({type(failed).__name__}: {failed}): see its own message."

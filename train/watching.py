@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,10 @@ from models.errors import StudioError
 from train.checkpointing import Facts
 from train.config import RunConfig
 from train.data.sample import REASONS
-from train.distributed import World, from_main, gather
+from train.distributed import World, any_rank, from_main, gather
 from train.evaluation.in_training import evaluate_in_training
 from train.evaluation.protocols import Task, open_task
-from train.evaluation.spread import Ranks
+from train.evaluation.spread import Ranks, Stopped
 from train.feed import Data, Feed
 from train.logbook import Logbook, average_entry, lambda_entries, rounded, weight_norms
 from train.probe import Probe, look, make_probe
@@ -90,7 +90,11 @@ class Watch:
         before: Mapping[str, Tensor] | None,
         wall_clock: Mapping[str, float],
     ) -> None:
-        """Write the line of the step that led to `facts`."""
+        """Write the line of the step that led to `facts`.
+
+        Raises:
+            StudioError: it cannot be written.
+        """
         if self.log is None:
             return
         line: dict[str, Any] = {
@@ -138,22 +142,35 @@ class Watch:
         """Whether the measurement after `step` steps was made: the same on all ranks."""
         return self.measured >= step
 
-    def measure(self, trainer: Trainer, index: int, step: int) -> None:
-        """Measure the model as it is after `step` steps, and its average: a collective."""
-        began = time.perf_counter()
-        ranks = Ranks(self.world.rank, self.world.size, partial(gather, self.world))
+    def measure(self, trainer: Trainer, index: int, step: int, stopped: Callable[[], bool]) -> dict[str, float] | None:
+        """What the model as it is after `step` steps scores, and its average: a collective.
+
+        Where any rank is `stopped` meanwhile, all leave it, with None, and it counts as not done.
+        """
+        world, began = self.world, time.perf_counter()
+        ranks = Ranks(world.rank, world.size, partial(gather, world), lambda: any_rank(world, stopped()))
         info, tokenizer = info_of(self.data, index), self.data.tokenizer
         workers = self.config.workers
-        line: dict[str, Any] = {"step": step, "samples": step * self.config.batch_size}
-        line |= evaluate_in_training(trainer.clip, info, tokenizer, self.tasks, ranks, workers)
-        if trainer.ema is not None:
-            with averaged(trainer):
-                found = evaluate_in_training(trainer.clip, info, tokenizer, self.tasks, ranks, workers)
-            line |= {f"average/{name}": value for name, value in found.items()}
+        try:
+            line = evaluate_in_training(trainer.clip, info, tokenizer, self.tasks, ranks, workers)
+            if trainer.ema is not None:
+                with averaged(trainer):
+                    found = evaluate_in_training(trainer.clip, info, tokenizer, self.tasks, ranks, workers)
+                line |= {f"average/{name}": value for name, value in found.items()}
+        except Stopped:
+            return None
         self.measured = step
+        return {**line, "seconds": rounded(time.perf_counter() - began)}
+
+    def write_measured(self, line: Mapping[str, float], step: int) -> None:
+        """Write what was measured after `step` steps.
+
+        Raises:
+            StudioError: it cannot be written.
+        """
         if self.measurements is not None:
-            self.measurements.write({**line, "seconds": rounded(time.perf_counter() - began)})
-            self._track({"evaluation": {k: v for k, v in line.items() if k not in ("step", "samples")}}, step)
+            self.measurements.write({"step": step, "samples": step * self.config.batch_size, **line})
+            self._track({"evaluation": {key: value for key, value in line.items() if key != "seconds"}}, step)
 
     def _track(self, line: Mapping[str, Any], step: int) -> None:
         if self.trackers:

@@ -1,16 +1,24 @@
-"""The tab on which two models read one picture."""
+"""The tab on which models read one picture, panel beside panel."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
 from models import StudioError, open_picture
-from studio.comparison import layer_server, view_value
+from studio.asked import alpha_asked, models_asked, text_asked, token_asked
+from studio.comparison import PictureStore, first_text, looked, view_value, waiting_value
 from studio.examples import Example
+from studio.export import take_away_server
 from studio.failures import told
+from studio.link import Link, read_link
 from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.overview import OVERS, overview_steps
+from studio.panels import SOURCES
+from studio.reading import MapReader, layer_server, numbers_server
 from studio.service import Look, Service
+from studio.speaking import RelevanceAsked, RelevanceStore
 from studio.uploads import Upload
 from studio.viewer import attention_viewer
 from studio.zeroshot import message_html, parse_prompts, score, scores_html
@@ -18,6 +26,10 @@ from studio.zeroshot import message_html, parse_prompts, score, scores_html
 TEMPLATE = "a photo of a {}"
 CLASSES_LABEL = "Zero-shot classes, by line or by comma"
 TEMPLATE_LABEL = "Template; {} is the class"
+NO_PICTURE = "There is no picture: choose a file, or one of the example scenes."
+# The viewer's value holds the picture; of it only the names of the models that panels want are sent back.
+_ONLY_ASKED = "(...sent) => [...sent.slice(0, -1), sent.at(-1)?.asked ?? []]"
+Compared = tuple[dict[str, Any], str, int]
 
 
 @dataclass(frozen=True)
@@ -31,15 +43,50 @@ class _Widgets:
     viewer: gr.HTML
 
 
+@dataclass(frozen=True)
+class _Bench:
+    """What the tab's events work with."""
+
+    service: Service
+    examples: tuple[Example, ...]
+    reader: MapReader
+    relevance: RelevanceStore
+    pictures: PictureStore
+
+    def compared(
+        self, picture: Upload, left: str, right: str, classes: str, template: str, asked: Any, link: Link | None = None
+    ) -> Compared:
+        """The viewer's value, the zero-shot bars, and which example scene this is (-1 for none)."""
+        self.pictures.keep(picture)
+        others = models_asked(asked, self.service.knows)
+        looks, missing = looked(self.service, picture, left, right, others)
+        tokens = [example.token for example in self.examples]
+        scene = tokens.index(picture.token) if picture.token in tokens else -1
+        text = first_text(self.service, picture.token, classes, template)
+        value = view_value(self.service, picture, looks, missing, text, link.state if link else None)
+        if link and link.remarks:
+            value["note"] = " ".join([*link.remarks, value["note"]]).strip()
+        return value, _ranked((looks[0], looks[1]), classes, template), scene
+
+    def linked(self, link: Link) -> Upload | None:
+        """The picture that a link names, if it is here; the first example for a link that names none."""
+        if link.picture:
+            known = [example for example in self.examples if example.token == link.picture]
+            return _opened(known[0]) if known else self.pictures.find(link.picture)
+        return _opened(self.examples[0]) if self.examples else None
+
+
 def compare_tab(demo: gr.Blocks, looked_at: LookedAt, service: Service, examples: tuple[Example, ...]) -> None:
     """Make the widgets and wire them."""
-    _wire(demo, looked_at, _widgets(service, examples), service, examples)
+    bench = _Bench(service, examples, MapReader(service), RelevanceStore(service), PictureStore())
+    _wire(demo, looked_at, _widgets(bench), bench)
 
 
-def _widgets(service: Service, examples: tuple[Example, ...]) -> _Widgets:
+def _widgets(bench: _Bench) -> _Widgets:
     """The maps, and zero-shot below them."""
-    objects = dict.fromkeys(name for example in examples for name in example.objects)
-    viewer = attention_viewer(layer_server(service), elem_id="viewer")
+    objects = dict.fromkeys(name for example in bench.examples for name in example.objects)
+    take_away = take_away_server(bench.service, bench.pictures.find, bench.relevance)
+    viewer = attention_viewer(layer_server(bench.reader), numbers_server(bench.reader), take_away, elem_id="viewer")
     with gr.Row(equal_height=False, elem_classes="studio-zeroshot"):
         with gr.Column(scale=1, min_width=260):
             with gr.Group():
@@ -55,80 +102,137 @@ def _text_field(value: str, label: str, elem_id: str, lines: int) -> gr.Textbox:
     return gr.Textbox(value, label=label, lines=lines, max_lines=6, elem_id=elem_id, interactive=True)
 
 
-def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, service: Service, examples: tuple[Example, ...]) -> None:
-    shared: dict[str, Any] = {**MODEL_EVENT, "show_progress": "hidden"}
+def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
+    shared: dict[str, Any] = {
+        **MODEL_EVENT,
+        "show_progress": "hidden",
+        "trigger_mode": "always_last",
+        "api_visibility": "private",
+    }
     asked = [at.left, at.right, w.classes, w.template]
 
     @told
-    def compare(
-        picture: Upload | None, left: str, right: str, classes: str, template: str
-    ) -> tuple[dict[str, Any], str, int]:
+    def compare(picture: Upload | None, left: str, right: str, classes: str, template: str, asked: Any) -> Compared:
         if picture is None:
-            raise StudioError("There is no picture: choose a file, or one of the example scenes.")
-        return _compared(service, examples, picture, left, right, classes, template)
+            raise StudioError(NO_PICTURE)
+        return bench.compared(picture, left, right, classes, template, asked)
 
     @told
     def show_scene(
-        index: int, left: str, right: str, classes: str, template: str
+        index: int, left: str, right: str, classes: str, template: str, asked: Any
     ) -> tuple[str, dict[str, Any], str, int]:
-        if not isinstance(index, int) or not 0 <= index < len(examples):
-            raise StudioError(f"There is no example scene {index!r}: choose one of {len(examples)}.")
-        file = examples[index].picture
-        return str(file), *_compared(
-            service, examples, Upload(open_picture(file), file), left, right, classes, template
-        )
+        if not isinstance(index, int) or not 0 <= index < len(bench.examples):
+            raise StudioError(f"There is no example scene {index!r}: choose one of {len(bench.examples)}.")
+        picture = _opened(bench.examples[index])
+        return str(picture.file), *bench.compared(picture, left, right, classes, template, asked)
 
     @told
     def rank_classes(picture: Upload | None, left: str, right: str, classes: str, template: str) -> str:
         if picture is None:
-            raise StudioError("There is no picture to rank classes for: choose a file, or one of the example scenes.")
-        looks = service.look(left, picture.image), service.look(right, picture.image)
+            raise StudioError(NO_PICTURE)
+        looks = bench.service.look(left, picture.image), bench.service.look(right, picture.image)
         return _ranked(looks, classes, template)
 
     compared = gr.on(
         [at.picture.upload, at.left.input, at.right.input, w.viewer.submit],
         compare,
-        [at.picture, *asked],
+        [at.picture, *asked, w.viewer],
         [w.viewer, w.scores, at.scenes],
-        trigger_mode="always_last",
-        api_name="compare",
+        js=_ONLY_ASKED,
         **shared,
     )
     # A file that cannot be read leaves the maps as they are, so the picture field goes back to their picture.
     compared.failure(None, w.viewer, at.picture, js="(value) => (value && value.source) || null")
     at.scenes.input(
         show_scene,
-        [at.scenes, *asked],
+        [at.scenes, *asked, w.viewer],
         [at.picture, w.viewer, w.scores, at.scenes],
-        trigger_mode="always_last",
-        api_visibility="private",
+        js=_ONLY_ASKED,
         **shared,
     )
-    gr.on(
-        [w.rank.click, w.classes.submit, w.template.submit],
-        rank_classes,
-        [at.picture, *asked],
-        w.scores,
-        trigger_mode="always_last",
-        api_name="rank_classes",
+    gr.on([w.rank.click, w.classes.submit, w.template.submit], rank_classes, [at.picture, *asked], w.scores, **shared)
+    w.viewer.select(_relevance_steps(bench), at.picture, w.viewer, **shared)
+    w.viewer.expand(_overview_steps(bench), None, w.viewer, **shared)
+    demo.load(
+        _opening(bench),
+        asked,
+        [at.picture, at.left, at.right, w.viewer, w.scores, at.scenes],
         **shared,
     )
-    if examples:
-
-        def first_scene(left: str, right: str, classes: str, template: str) -> tuple[dict[str, Any], str, int]:
-            return show_scene(0, left, right, classes, template)[1:]
-
-        demo.load(first_scene, asked, [w.viewer, w.scores, at.scenes], api_visibility="private", **shared)
 
 
-def _compared(
-    service: Service, examples: tuple[Example, ...], picture: Upload, left: str, right: str, classes: str, template: str
-) -> tuple[dict[str, Any], str, int]:
-    """The viewer's value, the zero-shot bars, and which example scene this is (-1 for none)."""
-    looks = service.look(left, picture.image), service.look(right, picture.image)
-    tokens = [example.token for example in examples]
-    scene = tokens.index(picture.token) if picture.token in tokens else -1
-    return view_value(service, picture, looks), _ranked(looks, classes, template), scene
+def _opening(bench: _Bench) -> Callable[..., Any]:
+    """What the page opens with: what its address names, or the first example scene."""
+
+    @told
+    def open_page(left: str, right: str, classes: str, template: str, request: gr.Request) -> Any:
+        link = read_link(request.query_params.multi_items(), bench.service.knows)
+        left, right = link.left or left, link.right or right
+        picture = bench.linked(link)
+        wanted = [panel["model"] for panel in link.state.get("panels", [])]
+        if picture is None:
+            value = waiting_value(link.picture, link.state, link.remarks) if link.picture else None
+            return None, left, right, value, "", -1
+        compared = bench.compared(picture, left, right, classes, template, wanted, link)
+        return str(picture.file), left, right, *compared
+
+    return open_page
+
+
+def _relevance_steps(bench: _Bench) -> Callable[..., Any]:
+    """Relevance of the models that panels want, one after the other; what is wrong is said in the viewer."""
+
+    def work_out_relevance(picture: Upload | None, event: gr.EventData) -> Iterator[Any]:
+        data = _data_of(event)
+        try:
+            if picture is None:
+                raise StudioError(NO_PICTURE)
+            if token_asked(data.get("token")) != picture.token:
+                raise StudioError("The picture changed meanwhile: ask again.")
+            text, first = text_asked(data.get("text")), data.get("first")
+            first = first if isinstance(first, int) and not isinstance(first, bool) else None
+            models, answers = models_asked(data.get("models"), bench.service.knows), []
+            for index, name in enumerate(models):
+                yield gr.HTML(relevance={"progress": f"model {index + 1} of {len(models)} …"})
+                question = RelevanceAsked(name, picture.token, text, first)
+                answers.append(bench.relevance.relevance(question, picture.image))
+            yield gr.HTML(relevance={"answers": answers})
+        except StudioError as error:
+            yield gr.HTML(relevance={"error": str(error)})
+
+    return work_out_relevance
+
+
+def _overview_steps(bench: _Bench) -> Callable[..., Any]:
+    """The overview of the models that panels show, layer by layer; what is wrong is said in the viewer."""
+
+    def show_overview(event: gr.EventData) -> Iterator[Any]:
+        data = _data_of(event)
+        asked = {key: data.get(key) for key in ("token", "models", "over", "alpha", "source")}
+        try:
+            models = models_asked(asked["models"], bench.service.knows)
+            over, source = asked["over"], asked["source"]
+            if not models or over not in OVERS or not isinstance(source, str) or source not in SOURCES:
+                raise StudioError("An overview is asked for with models, a source and which rows: open it again.")
+            steps = overview_steps(
+                bench.reader, models, token_asked(asked["token"]), over, alpha_asked(asked["alpha"]), source
+            )
+            for step in steps:
+                yield gr.HTML(overview=step | {"asked": asked})
+        except StudioError as error:
+            yield gr.HTML(overview={"error": str(error), "asked": asked})
+
+    return show_overview
+
+
+def _data_of(event: gr.EventData) -> dict[str, Any]:
+    """What the viewer sent with an event; anyone can send anything."""
+    data = getattr(event, "_data", None)
+    return data if isinstance(data, dict) else {}
+
+
+def _opened(example: Example) -> Upload:
+    return Upload(open_picture(example.picture), example.picture)
 
 
 def _ranked(looks: tuple[Look, Look], classes: str, template: str) -> str:

@@ -1,62 +1,102 @@
-"""The tab that shows how λ moved while the models were trained."""
+"""The tab that shows how λ moved while models were trained."""
 
+import html
 from typing import Any
 
 import gradio as gr
 
-from models import StudioError
+from studio.bring import bring_folder
+from studio.bring_field import BRINGS, choices_of, known_of, view_of
 from studio.failures import told
-from studio.runlog import LOG, TOWERS, read_lambda_log
+from studio.lambdas import Run, chart_value, kept_of, runs_of
+from studio.looked_at import LookedAt
+from studio.runlog import MOST_BYTES
+from studio.sent_files import sent_files
 from studio.service import Service
+from studio.viewer.lambda_chart import lambda_chart
 
 INTRO = (
-    "In each layer λ is `exp(λq1·λk1) − exp(λq2·λk2) + λ_init`, one number for all heads. The lines are what the "
-    "training run logged; hover for the two exponential terms."
+    "In each layer λ is `exp(λq1·λk1) − exp(λq2·λk2) + λ_init`, one number for all heads and for every picture. The "
+    "lines are what training runs logged: colour is the layer, dashes are the run, both towers share one scale."
 )
 
 
-def trajectories_tab(tab: gr.Tab, service: Service) -> None:
-    """Make the tab; its logs are read and drawn when it is opened, so a page that never opens it loads no Plotly."""
+def trajectories_tab(looked_at: LookedAt, service: Service, tab: gr.Tab) -> None:
+    """Make the tab; logs are read when it is opened, and again when a model or a run is chosen."""
     gr.Markdown(INTRO)
-    notes, plots = [], []
-    for name in service.names:
-        notes.append(gr.Markdown(elem_classes="studio-log"))
-        with gr.Row():
-            plots += [gr.Plot(show_label=False, visible=False, elem_id=f"lambda-{name}-{tower}") for tower in TOWERS]
+    chart = lambda_chart(elem_id="lambda-chart")
+    with gr.Accordion("More runs", open=False, elem_id="lambda-more"), gr.Row():
+        with gr.Column(min_width=260):
+            shipped = gr.CheckboxGroup(
+                choices_of(service, []),
+                label="Beside the left and the right model",
+                elem_id="lambda-shipped",
+                interactive=True,
+            )
+            folders = gr.Textbox(
+                label="Run folders on the server, one a line",
+                lines=2,
+                max_lines=6,
+                elem_id="lambda-folders",
+                interactive=True,
+                visible=not service.policy.public,
+            )
+        logs = gr.File(
+            label=f"Logs of runs, .jsonl up to {MOST_BYTES // 2**20} MB",
+            file_types=[".jsonl"],
+            file_count="multiple",
+            height=140,
+            elem_id="lambda-logs",
+            interactive=True,
+        )
+    asked = [looked_at.left, looked_at.right, shipped, logs, folders]
+    _wire(looked_at, service, tab, chart, asked)
+
+
+def _wire(looked_at: LookedAt, service: Service, tab: gr.Tab, chart: gr.HTML, asked: list[Any]) -> None:
+    left, right, shipped, logs, folders = asked
+
+    def chosen(left: str, right: str, names: list[str], files: list[str] | None, text: str) -> tuple[Run, ...]:
+        # The policy refuses folders in public, also when they were sent past the hidden field.
+        return runs_of(service, [left, right, *(names or [])], sent_files(files or []), (text or "").splitlines())
 
     @told
-    def draw() -> list[Any]:
-        drawn = [_drawn(service, name) for name in service.names]
-        return [note for note, _ in drawn] + [figure for _, figures in drawn for figure in figures]
+    def draw_lambdas(left: str, right: str, names: list[str], files: list[str] | None, text: str) -> dict[str, Any]:
+        return chart_value(chosen(left, right, names, files, text))
 
-    tab.select(draw, None, [*notes, *plots], api_visibility="private", show_progress="hidden")
+    @told
+    def open_checkpoint(
+        left: str, right: str, names: list[str], files: list[str] | None, text: str, before: Any, event: gr.EventData
+    ) -> tuple[Any, ...]:
+        wanted = event._data if isinstance(event._data, dict) else {}
+        run, kept = kept_of(chosen(left, right, names, files, text), wanted)
+        name, brought = kept.name, known_of(service, before)
+        if not name:
+            assert kept.folder is not None
+            name = f"{run.key} step {kept.step}"
+            bring_folder(service, kept.folder, name, f"{run.title}, step {kept.step:,}")
+            brought = [name, *(other for other in brought if other != name)]
+        places = [name, right] if wanted.get("side") == "left" else [left, name]
+        choices = choices_of(service, [*brought, *places])
+        said = f"{service.title(name)} is chosen."
+        gr.Info(html.escape(said), duration=3)
+        fields = [gr.update(choices=choices, value=value) for value in places]
+        return view_of(service, said, "", brought), *fields
 
-
-def _drawn(service: Service, name: str) -> tuple[str, list[Any]]:
-    """What to say of one model, and its figure for each tower (hidden where there is none)."""
-    # Plotly takes a good part of a second to import, and only this tab needs it.
-    from studio.figures import trajectory_figure
-
-    nothing = [gr.Plot(visible=False) for _ in TOWERS]
-    try:
-        model = service.model(name)
-        log = read_lambda_log(service.folder(name))
-    except StudioError as error:
-        return f"**{service.title(name)}**: {error}", nothing
-    towers = (model.vision, model.text)
-    if not any(tower.differential for tower in towers):
-        return f"**{model.title}** has no λ: its attention is standard, nothing is subtracted.", nothing
-    if log is None:
-        return f"**{model.title}**: there is no `{LOG}` beside its weights, so only its final λ is known.", nothing
-    figures = [
-        gr.Plot(
-            trajectory_figure(log.towers[tower.name], tower.lambda_init, f"{model.title}: {tower.name} tower"),
-            visible=True,
-        )
-        if tower.lambda_init is not None and log.towers[tower.name].samples
-        else gr.Plot(visible=False)
-        for tower in towers
-    ]
-    bad = f"{log.bad_lines} lines of its log could not be read and are left out." if log.bad_lines else ""
-    empty = "" if any(log.towers[tower.name].samples for tower in towers) else f"Its `{LOG}` holds no λ."
-    return f"**{model.title}** {bad} {empty}".strip(), figures
+    settings: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    gr.on(
+        [tab.select, left.change, right.change, shipped.input, logs.change, folders.submit],
+        draw_lambdas,
+        asked,
+        chart,
+        trigger_mode="always_last",
+        **settings,
+    )
+    chart.select(
+        open_checkpoint,
+        [*asked, looked_at.brought],
+        [looked_at.brought, left, right],
+        concurrency_id=BRINGS,
+        concurrency_limit=2,
+        **settings,
+    )

@@ -1,64 +1,100 @@
 // Captions: colour bars, the line for screen readers, notes.
 
 function buildScales() {
-  const bar = (kind) => {
-    const node = make('div', `bar ${kind}`);
+  const groups = [...new Set(S.panels.filter((panel) => panel.row).map((panel) => panel.group))];
+  $('.scales').replaceChildren(...groups.map((group) => {
+    const node = make('div', `bar ${kindOfGroup(group)}${group === kindOfGroup(group) ? '' : ' own'}`);
     const canvas = make('canvas');
     [canvas.width, canvas.height] = [512, 10];
-    drawBar(canvas, kind === 'signed' ? SIGNED : SEQUENTIAL);
+    canvas.setAttribute('aria-hidden', 'true');
+    drawBar(canvas, kindOfGroup(group) === 'signed' ? SIGNED : SEQUENTIAL);
     const text = make('div', 'ends num');
     text.append(make('span'), make('span'), make('span'));
     node.append(canvas, text);
+    node.dataset.group = group;
     return node;
-  };
-  const kinds = S.panels.some((panel) => panel.signed) ? ['sequential', 'signed'] : ['sequential'];
-  $('.scales').replaceChildren(...kinds.map(bar));
+  }));
 }
 
+const listed = (names) => (names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names[0]);
+
 function fillScales() {
+  const groups = [...new Set(S.panels.filter((panel) => panel.row).map((panel) => panel.group))];
+  if (JSON.stringify(groups) !== JSON.stringify($$('.scales .bar').map((bar) => bar.dataset.group))) buildScales();
   const scale = SCALES[S.scale];
   const bend = S.ramp === 'root' ? 'square-root ramp' : 'linear ramp';
-  const names = [...new Set(S.panels.filter((panel) => !panel.signed).map((panel) => panel.name))];
-  const list = names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names[0];
-  const ends = {
-    sequential: ['0', `one scale for ${list}: ${scale.unit}, ${bend}`, scale.text(S.top.sequential)],
-    signed: [`−${scale.text(S.top.signed)}`, `0 · ${scale.unit}, ${bend}`, `+${scale.text(S.top.signed)}`],
-  };
-  for (const [kind, texts] of Object.entries(ends)) {
-    $$(`.bar.${kind} .ends span`).forEach((span, i) => (span.textContent = texts[i]));
+  for (const bar of $$('.scales .bar')) {
+    const { group } = bar.dataset;
+    const members = S.panels.filter((panel) => panel.row && panel.group === group);
+    const names = listed([...new Set(members.map((panel) => panel.name))]);
+    const top = scale.text(S.tops[group]);
+    const unit = `${scale.unit(kindOfGroup(group))}, ${bend}`;
+    const own = group === kindOfGroup(group) ? '' : `panel ${members[0].index + 1} alone, `;
+    const texts = kindOfGroup(group) === 'signed'
+      ? [`−${top}`, `0 · ${own}${unit}`, `+${top}`]
+      : ['0', `${own || (members.length > 1 ? `one scale for ${names}: ` : `${names}: `)}${unit}`, top];
+    bar.querySelectorAll('.ends span').forEach((span, i) => (span.textContent = texts[i]));
   }
 }
 
+const alphaName = (alpha) => `${alpha.toFixed(2)} ${{ 1: 'softmax', 1.5: 'entmax', 2: 'sparsemax' }[alpha] ?? ''}`.trim();
+
 // What the controls stand on; the maps may still be those of the settings before.
 function fillControls() {
-  if (props.value?.sides) $('.layer-text').textContent = `${S.layer} (0–${Math.max(...props.value.sides.map((side) => side.layers)) - 1})`;
-  $('.alpha-text').textContent = `${S.alpha.toFixed(2)} ${{ 1: 'softmax', 1.5: 'entmax', 2: 'sparsemax' }[S.alpha] ?? ''}`.trim();
+  if (props.value?.sides && S.layer !== null) {
+    const pool = Object.values(props.value.sides).some((side) => side.pooled && S.layer === side.layers - 1);
+    $('.layer-text').textContent = `${S.layer} (0–${deepest()})${pool ? ' pool' : ''}`;
+  }
+  $('.alpha-text').textContent = alphaName(S.alpha);
   $('.opacity-text').textContent = `${Math.round(100 * S.opacity)} %`;
+}
+
+// What is looked at, in words: of CLS, of the mean where there is none, or of a patch.
+function queryWords() {
+  if (S.query) return `patch (${S.query.row}, ${S.query.col})`;
+  const sides = modelsShown().map(sideOf).filter(Boolean);
+  return sides.every((side) => side.cls) ? 'CLS' : sides.some((side) => side.cls) ? 'CLS, or the mean over patches where there is none' : 'mean over patches';
 }
 
 // What is said of the maps that are drawn.
 function fillCaptions() {
-  const { sides } = props.value;
-  const { layer, alpha } = S.drawn;
-  const query = S.query ? `patch (${S.query.row}, ${S.query.col})` : 'CLS';
-  const twice = new Set(S.panels.map((panel) => panel.name)).size < S.panels.length;
+  const sides = modelsShown().map(sideOf).filter(Boolean);
+  const { layer, alpha, source } = S.drawn;
+  const names = S.panels.map((panel) => panel.name);
   const readings = S.panels.filter((panel) => panel.row).map((panel) => {
-    const { cols } = sides[panel.side];
+    const { cols } = sideOf(panel.side);
     const best = strongest(panel);
-    return `${twice ? `${['left', 'right'][panel.side]} ` : ''}${panel.name} ${reading(panel, { row: Math.floor(best / cols), col: best % cols })}`;
+    const twice = names.filter((name) => name === panel.name).length > 1;
+    return `${twice ? `panel ${panel.index + 1} ` : ''}${panel.name} ${reading(panel, { row: Math.floor(best / cols), col: best % cols })}`;
   });
-  $('.line').textContent = `Layer ${layer} · query ${query} · strongest patch (row, column): ${readings.join(' · ') || 'none'}`;
+  const direction = S.direction === 'reads' ? 'what it reads' : 'who reads it';
+  $('.line').textContent = `Layer ${layer} · query ${queryWords()}, ${direction} · strongest patch (row, column): ${readings.join(' · ') || 'none'}`;
   const zeros = S.panels.some((panel) => panel.row && panel.patches.includes(0));
   const unseen = sides.some(({ box }) => box[0] > 1e-3 || box[1] > 1e-3 || box[2] < 0.999 || box[3] < 0.999);
   $('.legend').textContent = [
-    zeros ? 'Fine hatching without colour: a weight of exactly 0, no attention.' : '',
+    zeros ? 'Fine hatching without colour: a weight of exactly 0.' : '',
     unseen ? 'Dark and hatched: the part of the picture that was cropped away; the model never saw it.' : '',
     S.drawing === 'smooth' ? 'Smooth drawing: values between patch centres are interpolated, there are no such values in the model.' : '',
   ].filter(Boolean).join(' ');
   note('.rescaled', S.panels.some((panel) => panel.signed));
-  note('.readout', alpha !== 1, `Readout with α = ${alpha.toFixed(2)}: recomputed from the unmodified run; the models themselves still used softmax.`);
+  const changed = [alpha !== 1 ? `α = ${alpha.toFixed(2)}` : '', source !== 'qk' ? `scores from ${source.toUpperCase()}` : ''].filter(Boolean);
+  note('.readout', changed.length > 0, `Readout with ${changed.join(' and ')}: recomputed from the unmodified run; the models themselves used softmax of QK.`);
   note('.window', Boolean(props.value.note), props.value.note);
   note('.mask', !props.value.mask, 'This picture has no object mask, so mass in the object and AUROC are not given.');
+  note('.aside-note', S.aside !== 'prefix', asideWords());
+  note('.relevance-note', S.panels.some((panel) => panel.setting.kind === 'relevance' && panel.row), relevanceWords());
+}
+
+// How many tokens the colour range leaves out, and what they hold: nothing is set aside in silence.
+function asideWords() {
+  if (S.aside === 'none') return 'The colour ranges cover all tokens, also CLS and registers, which are no patches and so are not drawn.';
+  if (S.direction === 'read by') return 'Sinks are tokens that are read by most; among readers there are none, so nothing is set aside here.';
+  const words = S.panels.filter((panel) => panel.aside).map((panel) => {
+    const marked = [...panel.aside.keys()].filter((at) => panel.aside[at]);
+    const share = marked.reduce((sum, at) => sum + Math.abs(panel.row[at]), 0) / (total(panel.row) || 1);
+    return `${panel.name} ${marked.length} sink${marked.length === 1 ? '' : 's'} with ${percent(share)} of the row${marked.some((at) => at < panel.prefix) ? ', CLS or registers among them' : ''}`;
+  });
+  return `Set aside from the colour ranges, cross-hatched and still read by pointing: tokens that receive more than three times a uniform share from all queries. ${words.join(' · ')}.`;
 }
 
 function note(selector, shown, text) {
@@ -69,19 +105,23 @@ function note(selector, shown, text) {
 // The readings of the hovered patch, in every panel beside its outline.
 function fillTips() {
   for (const panel of S.panels) {
-    const patch = S.hover && panel.row && sameplace(S.hover, panel.side);
     panel.tip.hidden = !S.hover || !panel.row;
     if (panel.tip.hidden) continue;
+    const patch = sameplace(S.hover, panel.side);
     panel.tip.textContent = patch ? reading(panel, patch) : 'not seen';
-    const [top, left, , right] = patchBox(S.hover.side, S.hover.row, S.hover.col);
-    const { clientWidth, clientHeight, offsetLeft } = panel.canvas;
-    const room = panel.frame.clientWidth - panel.tip.offsetWidth;
-    const beside = offsetLeft + right * clientWidth + 6;
-    const before = offsetLeft + left * clientWidth - 6 - panel.tip.offsetWidth;
-    panel.tip.style.left = `${Math.max(0, Math.min(room, beside <= room ? beside : before))}px`;
-    // Where neither side has room the tip lies over the patch: then it goes above or below.
-    const crowded = beside > room && before < 0;
-    const shift = crowded ? (top * clientHeight > 30 ? -28 : (clientHeight / props.value.sides[S.hover.side].rows) + 6) : 0;
-    panel.tip.style.top = `${Math.max(0, top * clientHeight + shift)}px`;
+    placeTip(panel.tip, panel.canvas, panel.frame);
   }
+}
+
+function placeTip(tip, canvas, frame) {
+  const [top, left, , right] = patchBox(S.hover.side, S.hover.row, S.hover.col);
+  const { clientWidth, clientHeight, offsetLeft } = canvas;
+  const room = frame.clientWidth - tip.offsetWidth;
+  const beside = offsetLeft + right * clientWidth + 6;
+  const before = offsetLeft + left * clientWidth - 6 - tip.offsetWidth;
+  tip.style.left = `${Math.max(0, Math.min(room, beside <= room ? beside : before))}px`;
+  // Where neither side has room the tip lies over the patch: then it goes above or below.
+  const crowded = beside > room && before < 0;
+  const shift = crowded ? (top * clientHeight > 30 ? -28 : clientHeight / sideOf(S.hover.side).rows + 6) : 0;
+  tip.style.top = `${Math.max(0, top * clientHeight + shift)}px`;
 }

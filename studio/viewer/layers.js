@@ -1,64 +1,99 @@
-// Layers: asked of the server once, kept for a while, read row by row.
+// Layers: asked of the server once, kept for a while, read line by line.
 
-const STEPS = 65535;
-const KEPT_LAYERS = 24;
-const layers = new Map();
+const STEPS = 32767;
+const KEPT_BYTES = 96 * 2 ** 20;
+const layers = new Map(); // readout as text -> {keys, queries, pooling, bytes, maps: kind -> {slots, steps, top, sinks}}
+// Kinds that are parts of the map of another kind.
+const mapKind = (kind) => ({ positive: 'weights', negative: 'weights' })[kind] ?? kind;
+const slotOf = (head) => (head === 'mean' ? 0 : head + 1);
 
 function bytes(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text).buffer;
   const raw = atob(text);
   const out = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
   return out.buffer;
 }
 
-const mapValues = (object, change) => Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value)]));
 const floats = (text) => new Float32Array(bytes(text));
+const readoutOf = (model, layer) => ({ token: props.value.token, model, layer, alpha: S.alpha, source: S.source });
 
-function decoded(answer) {
-  return {
-    keys: answer.keys,
-    slots: answer.slots,
-    maps: mapValues(answer.maps, (map) => ({ steps: new Uint16Array(bytes(map.steps)), top: floats(map.top) })),
-    measures: mapValues(answer.measures, (group) => mapValues(group, floats)),
-  };
+// Panels of a model that need maps of its layer and do not have them.
+function missingOf(model, layer) {
+  const known = layers.get(JSON.stringify(readoutOf(model, layer)));
+  return S.settings.filter((panel) => panel.model === model && panel.kind !== 'relevance'
+    && !known?.maps[mapKind(panel.kind)]?.slots.includes(slotOf(panel.head)));
 }
 
-// The layer that one side shows now: {data}, {error: sentence} or {evicted: true}.
-async function fetchLayer(side) {
-  const model = props.value.sides[side];
-  if (S.layer >= model.layers) return { error: `This model has layers 0–${model.layers - 1}; there is no layer ${S.layer}.` };
-  const request = { token: props.value.token, model: model.name, layer: S.layer, alpha: S.alpha };
-  const key = JSON.stringify(request);
-  if (layers.has(key)) return { data: layers.get(key) };
+// What the panels of a model show in a layer: {data}, {error: sentence} or {evicted: true}.
+async function fetchLayer(model, layer) {
+  const side = sideOf(model);
+  if (!side) return { error: props.value.missing[model] ?? 'This model has not looked at the picture.' };
+  if (layer >= side.layers) return { error: `This model has layers 0–${side.layers - 1}; there is no layer ${layer}.` };
+  const readout = readoutOf(model, layer);
+  const key = JSON.stringify(readout);
+  const missing = missingOf(model, layer);
+  if (!missing.length) return { data: touched(key) };
+  const kinds = [...new Set(missing.map((panel) => mapKind(panel.kind)))];
+  const heads = [...new Set(S.settings.filter((panel) => panel.model === model).map((panel) => panel.head))];
   let answer;
   try {
-    answer = await server.get_layer(request);
+    answer = await server.get_layer({ ...readout, kinds, heads });
   } catch {
     answer = undefined;
   }
   // A server function that failed answers nothing at all.
   if (!answer) return { error: 'The server gave no answer for this layer; move the layer to ask again.' };
   if (answer.error || answer.evicted) return answer;
-  layers.set(key, decoded(answer));
-  if (layers.size > KEPT_LAYERS) layers.delete(layers.keys().next().value);
+  keep(key, answer);
   return { data: layers.get(key) };
 }
 
-// Row of one query, (keys): `which` is first, subtracted or difference.
-function rowOf(data, which, slot, query) {
-  if (which === 'difference') {
-    const row = rowOf(data, 'first', slot, query);
-    rowOf(data, 'subtracted', slot, query).forEach((value, key) => (row[key] -= value));
-    return row;
+function keep(key, answer) {
+  const entry = layers.get(key) ?? { maps: {}, bytes: 0 };
+  Object.assign(entry, { keys: answer.keys, queries: answer.queries, pooling: answer.pooling });
+  for (const [kind, map] of Object.entries(answer.maps)) {
+    const steps = new Int16Array(bytes(map.steps));
+    entry.bytes += steps.byteLength - (entry.maps[kind]?.steps.byteLength ?? 0);
+    entry.maps[kind] = { slots: answer.slots, steps, top: floats(map.top), sinks: new Uint8Array(bytes(map.sinks)) };
   }
-  const { steps, top } = data.maps[which];
-  const index = slot * data.keys + query;
-  const unit = top[index] / STEPS;
-  return Float64Array.from(steps.subarray(index * data.keys, (index + 1) * data.keys), (step) => step * unit);
+  layers.set(key, entry);
+  touched(key);
+  let used = [...layers.values()].reduce((sum, each) => sum + each.bytes, 0);
+  for (const [old, each] of layers) {
+    if (used <= KEPT_BYTES || old === key) break;
+    layers.delete(old);
+    used -= each.bytes;
+  }
 }
 
-// One statistic of one row, or undefined where there is none (no mask, no such map).
-function measure(data, which, name, slot, query) {
-  const values = data.measures[which]?.[name];
-  return values && values[slot * data.keys + query];
+// The entry, which thereby is the last that was used.
+function touched(key) {
+  const entry = layers.get(key);
+  layers.delete(key);
+  layers.set(key, entry);
+  return entry;
+}
+
+// What a token reads, (keys), or who reads it, (queries). `token` is an index, or 'mean' for the mean over all patches.
+function lineOf(data, kind, head, token, prefix) {
+  const { slots, steps, top } = data.maps[mapKind(kind)];
+  const { keys, queries } = data;
+  const first = slots.indexOf(slotOf(head)) * queries;
+  const value = (query, key) => (steps[(first + query) * keys + key] * top[first + query]) / STEPS;
+  const line = new Float64Array(S.direction === 'reads' ? keys : queries);
+  if (S.direction === 'read by') for (let query = 0; query < queries; query++) line[query] = value(query, token);
+  else if (token === 'mean') {
+    for (let query = prefix; query < queries; query++) for (let key = 0; key < keys; key++) line[key] += value(query, key) / (queries - prefix);
+  } else for (let key = 0; key < keys; key++) line[key] = value(token, key);
+  if (kind === 'positive') return line.map((v) => Math.max(0, v));
+  if (kind === 'negative') return line.map((v) => Math.max(0, -v));
+  return line;
+}
+
+// Which keys of a panel's map receive more than three times a uniform share: 1 for a sink, (keys).
+function sinksOf(data, kind, head) {
+  const { slots, sinks } = data.maps[mapKind(kind)];
+  const slot = slots.indexOf(slotOf(head));
+  return sinks.subarray(slot * data.keys, (slot + 1) * data.keys);
 }

@@ -1,47 +1,81 @@
-// Panels: one for A of a standard model, three for a differential one; header, canvas, numbers.
+// Panels: header with what is chosen, canvas, numbers. Two to four of them.
 
-const NAMES = { A: 'A', first: 'A1', subtracted: 'λA2', difference: 'A1 − λA2' };
-
-function make(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
+const FEWEST = 2, MOST = 4;
+const KIND_NAMES = {
+  a1: 'A1', subtracted: 'λA2', positive: 'positive part', negative: 'negative part',
+  relevance: 'relevance', value: 'value-weighted',
+};
+const kindName = (kind, differential) => (kind === 'weights' ? (differential ? 'A1 − λA2' : 'A') : KIND_NAMES[kind]);
+const headName = (head) => (head === 'mean' ? 'mean over heads' : `head ${head}`);
+const titleOf = (model) => sideOf(model)?.title ?? props.value.choices.find(([name]) => name === model)?.[1] ?? model;
 
 function buildPanels() {
   $('.panels').replaceChildren();
-  S.panels = props.value.sides.flatMap((model, side) =>
-    (model.differential ? ['first', 'subtracted', 'difference'] : ['first']).map((which) => buildPanel(model, side, which)));
-  // Six panels stand three by three, a model a line; fewer stand on one line.
-  $('.panels').style.setProperty('--columns', S.panels.length > 4 ? 3 : S.panels.length);
+  S.panels = S.settings.map(buildPanel);
+  $('.panels').style.setProperty('--columns', S.panels.length);
+  $('.add').disabled = S.settings.length >= MOST;
+  buildSwipe();
 }
 
-function buildPanel(model, side, which) {
+function buildPanel(setting, index) {
   const figure = make('figure', 'panel');
-  const head = make('figcaption', 'head');
-  const name = which === 'first' && !model.differential ? NAMES.A : NAMES[which];
-  head.append(make('b', '', name), make('span', 'of', which === 'subtracted' ? `${model.title}, subtracted` : model.title));
-  if (which === 'difference') head.append(badge('signed, own scale', 'Its colours run both ways from zero; it does not share the scale of the other panels.'));
-  const added = badge('λ < 0: added', 'λ is negative in this layer, so this map is added and not subtracted; drawn is its magnitude.');
-  added.hidden = true;
-  if (which === 'subtracted') head.append(added);
-  if (model.badge) head.append(badge('outside its domain', model.badge));
+  const side = sideOf(setting.model);
+  const name = kindName(setting.kind, side?.differential);
   const frame = make('div', 'frame');
   const canvas = make('canvas');
   canvas.setAttribute('role', 'img');
-  canvas.setAttribute('aria-label', `${name} of ${model.title} over the picture`);
+  canvas.setAttribute('aria-label', `${name} of ${titleOf(setting.model)}, ${headName(setting.head)}, over the picture`);
   const tip = make('div', 'tip');
   tip.hidden = true;
   tip.setAttribute('aria-hidden', 'true');
   const message = make('p', 'message');
   frame.append(canvas, tip, message);
   const facts = make('table', 'facts');
-  figure.append(head, frame, facts);
+  const panel = { index, setting, side: setting.model, name, canvas, tip, frame, facts, note: message, title: titleOf(setting.model) };
+  figure.append(panelHead(panel, side), frame, facts);
   $('.panels').append(figure);
-  const panel = { side, which, name, signed: which === 'difference', canvas, tip, frame, facts, added, note: message, title: model.title };
   canvas.panel = panel;
   return panel;
+}
+
+function panelHead(panel, side) {
+  const { setting, index } = panel;
+  const head = make('figcaption', 'head');
+  const pick = (className, label, options, chosen, choose) => {
+    const select = make('select', `pick ${className}`);
+    select.setAttribute('aria-label', `${label} of panel ${index + 1}`);
+    select.append(...options.map(([value, text]) => Object.assign(make('option', '', text), { value })));
+    select.value = String(chosen);
+    select.addEventListener('change', () => choose(select.value));
+    return select;
+  };
+  const kinds = (side?.kinds ?? [setting.kind]).map((kind) => [kind, kindName(kind, side?.differential)]);
+  const heads = ['mean', ...Array(side?.heads ?? 0).keys()].map((each) => [String(each), each === 'mean' ? 'mean' : `head ${each}`]);
+  const first = make('span', 'line-one');
+  first.append(pick('kind', 'Map', kinds, setting.kind, (kind) => change(index, { kind })));
+  if (setting.kind !== 'relevance') {
+    first.append(pick('slot', 'Head', heads, setting.head, (each) => change(index, { head: each === 'mean' ? 'mean' : Number(each) })));
+  }
+  const own = make('button', 'tool own', '⇕');
+  own.type = 'button';
+  own.title = 'Own colour range: this panel alone, from its own values';
+  own.setAttribute('aria-label', `Own colour range for panel ${index + 1}`);
+  own.setAttribute('aria-pressed', String(Boolean(setting.own)));
+  own.addEventListener('click', () => change(index, { own: !setting.own }));
+  const remove = make('button', 'tool remove', '×');
+  remove.type = 'button';
+  remove.title = 'Remove this panel';
+  remove.setAttribute('aria-label', `Remove panel ${index + 1}`);
+  remove.disabled = S.settings.length <= FEWEST;
+  remove.addEventListener('click', () => removePanel(index));
+  const tools = make('span', 'tools');
+  tools.append(own, remove);
+  const second = make('span', 'line-two');
+  second.append(pick('model', 'Model', props.value.choices, setting.model, (model) => change(index, { model })), tools);
+  const badges = make('span', 'badges');
+  panel.badges = badges;
+  head.append(first, second, badges);
+  return head;
 }
 
 function badge(text, why) {
@@ -50,70 +84,71 @@ function badge(text, why) {
   return node;
 }
 
-const percent = (v) => (Number.isFinite(v) ? `${rounded(100 * v, 0)} %` : '–');
-const decimal = (v) => (Number.isFinite(v) ? rounded(v, 2) : '–');
-
-// [label, statistic, how it is written, what it means]
-function factRows(panel) {
-  const cls = S.query ? 'reads CLS' : 'CLS reads itself';
-  const ofAll = panel.row ? ` of ${panel.row.length}` : '';
-  const plain = [
-    ['row sum', 'sum', decimal, 'Sum of the weights of this row over all keys.'],
-    ['entropy', 'entropy', decimal, 'Of the row, divided by its largest possible value: 0 one key, 1 all keys alike.'],
-    ['support', 'support', (v) => `${v.toFixed(0)}${ofAll}`, 'Keys with a weight above zero.'],
-    [cls, 'cls', percent, 'Share of the row on the CLS token, which is no patch and so is not drawn.'],
-    ['in object', 'inside', percent, 'Share of the mass on patches that lies on patches at least half covered by an object.'],
-    ['AUROC', 'auroc', decimal, 'Chance that a patch on an object (half of it or more) has a larger weight than one on the ground (object on less than a tenth).'],
-  ];
-  if (panel.which === 'first') return plain;
-  if (panel.which === 'subtracted') return [['λ, row sum', ...plain[0].slice(1)], ...plain.slice(1)];
-  return [
-    ['row sum, 1 − λ', ...plain[0].slice(1)],
-    ['negative mass', 'negative', percent, 'Σ|negative entries| divided by Σ|all entries|.'],
-    ['entropy, positive', 'entropy', decimal, 'Of the positive part of the row: 0 one key, 1 all keys alike.'],
-    [cls, 'cls', percent, 'Magnitude of the CLS entry divided by Σ|all entries|; CLS is no patch and so is not drawn.'],
-    ['in object, positive', 'inside', percent, 'Share of the positive mass on patches that lies on patches at least half covered by an object.'],
-    ['AUROC, signed', 'auroc', decimal, 'Chance that a patch on an object (half of it or more) has a larger signed weight than one on the ground (object on less than a tenth).'],
-  ];
+function fillBadges(panel) {
+  const { setting, group, row } = panel;
+  const found = [];
+  if (setting.own) found.push(badge('own range', 'The colours of this panel run over its own values: do not compare their brightness with other panels.'));
+  else if (group === 'signed') found.push(badge('signed, own scale', 'Its colours run both ways from zero; it does not share the scale of the other panels.'));
+  else if (group === 'value' || group === 'relevance') found.push(badge('other unit', 'No attention weight: it has a colour range of its own.'));
+  if (setting.kind === 'subtracted' && row?.some((value) => value < 0)) found.push(badge('λ < 0: added', 'λ is negative in this layer, so this map is added and not subtracted; drawn is its magnitude.'));
+  if (setting.kind === 'relevance' && row) found.push(badge('any layer, head, query', 'Relevance belongs to the picture and the text. It does not depend on layer, head and query.'));
+  if (sideOf(setting.model)?.badge) found.push(badge('outside its domain', sideOf(setting.model).badge));
+  panel.badges.replaceChildren(...found);
 }
 
-function fillFacts(panel) {
-  const shuffled = panel.which === 'difference';
-  panel.facts.replaceChildren();
-  panel.note.textContent = panel.message;
-  panel.added.hidden = !panel.row || !panel.row.some((value) => value < 0);
-  if (!panel.row) return;
-  const at = [panel.slot, panel.query];
-  // Every table has this line, so that the numbers of all panels stand side by side.
-  if (S.panels.some((other) => other.signed)) {
-    const head = make('tr', 'heads-line');
-    head.append(make('td'), make('td', '', '\u00a0'), ...(shuffled ? [make('th', 'control', 'A2 shuffled')] : []));
-    panel.facts.append(head);
+// A changed panel. Only a model that has not looked at the picture yet needs the queue.
+function change(index, what) {
+  const setting = { ...S.settings[index], ...what };
+  const side = sideOf(setting.model);
+  if (side) {
+    if (!side.kinds.includes(setting.kind)) setting.kind = 'weights';
+    if (setting.head !== 'mean' && setting.head >= side.heads) setting.head = 'mean';
   }
-  for (const [label, name, write, meaning] of factRows(panel)) {
-    const value = measure(panel.data, panel.which, name, ...at);
-    if (value === undefined) continue;
-    const line = make('tr');
-    line.title = meaning;
-    line.dataset.measure = name;
-    const heading = make('th', '', label);
-    heading.scope = 'row';
-    line.append(heading, make('td', 'num', write(value)));
-    if (shuffled) line.append(make('td', 'num control', ['sum', 'cls'].includes(name) ? '' : write(measure(panel.data, 'shuffled', name, ...at))));
-    panel.facts.append(line);
+  S.settings[index] = setting;
+  panelsChanged([...document.activeElement?.classList ?? []].find((name) => ['kind', 'slot', 'model', 'own'].includes(name)), index);
+}
+
+function addPanel() {
+  if (S.settings.length >= MOST) return;
+  const last = S.settings.at(-1);
+  const kinds = sideOf(last.model)?.kinds ?? ['weights'];
+  const free = kinds.find((kind) => kind !== 'relevance' && !S.settings.some((each) => each.model === last.model && each.kind === kind));
+  S.settings.push({ ...last, kind: free ?? last.kind, own: false });
+  panelsChanged('kind', S.settings.length - 1);
+}
+
+function removePanel(index) {
+  if (S.settings.length <= FEWEST) return;
+  S.settings.splice(index, 1);
+  panelsChanged('remove', Math.min(index, S.settings.length - 1));
+}
+
+// Build again; the focus goes back to where it was, so that the keyboard can go on.
+function panelsChanged(focus, index) {
+  buildPanels();
+  if (focus) $$('.panel')[index]?.querySelector(`.${focus}`)?.focus({ preventScroll: true });
+  noteAsked();
+  if (modelsShown().some((model) => !sideOf(model) && !props.value.missing[model])) {
+    $('.stage').setAttribute('aria-busy', 'true');
+    trigger('submit');
   }
+  refresh();
+}
+
+// What the server is to look at with each further event: the models that panels show.
+function noteAsked() {
+  const asked = modelsShown();
+  if (JSON.stringify(asked) !== JSON.stringify(props.value.asked)) props.value = { ...props.value, asked };
 }
 
 // Canvases are as wide as their column, but never higher than MOST_HIGH; one canvas pixel is one device pixel.
 const MOST_HIGH = 460;
 
-function sizePanels() {
+function sizeCanvas(canvas, room, high = MOST_HIGH) {
   const { height, width } = props.value;
   const scale = window.devicePixelRatio || 1;
-  for (const { canvas, frame } of S.panels) {
-    const wide = Math.min(frame.clientWidth, (MOST_HIGH * width) / height);
-    const size = [Math.max(1, Math.round(wide * scale)), Math.max(1, Math.round(((wide * height) / width) * scale))];
-    if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
-    canvas.style.width = `${wide}px`;
-  }
+  const wide = Math.min(room, (high * width) / height);
+  const size = [Math.max(1, Math.round(wide * scale)), Math.max(1, Math.round(((wide * height) / width) * scale))];
+  if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
+  canvas.style.width = `${wide}px`;
 }

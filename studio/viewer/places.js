@@ -1,4 +1,4 @@
-// Places: patches of each side's model on the shown picture, in fractions of its height and width.
+// Places: patches of each model (a side, by its name) on the shown picture, in fractions of its height and width.
 
 function patchBox(side, row, col) {
   const { box, rows, cols } = props.value.sides[side];
@@ -32,9 +32,15 @@ function keyOf(side, patch) {
   return prefix + patch.row * cols + patch.col;
 }
 
-// Token index of the query for one side's model; null where the query's pixels were not seen by it.
+// Token of the query in one side's model: an index, 'mean' for the mean over patches of a model without CLS, and
+// undefined where the query's pixels were not seen by it.
 function queryOf(side) {
-  if (!S.query) return 0;
+  if (!S.query) return props.value.sides[side].cls ? 0 : 'mean';
   const patch = sameplace(S.query, side);
-  return patch && keyOf(side, patch);
+  return patch ? keyOf(side, patch) : undefined;
+}
+
+function fits({ side, row, col }) {
+  const model = props.value.sides[side];
+  return Boolean(model) && row < model.rows && col < model.cols;
 }

@@ -1,10 +1,26 @@
 // State of the viewer. All of it is here; the server keeps none of it.
 
 const S = {
-  layer: null, alpha: 1, heads: [0, 0], scale: 'uniform', ramp: 'root', drawing: 'patches', opacity: 0.75,
+  settings: [], // of each panel: {model, kind, head: 'mean' | number, own}
+  layer: null, alpha: 1, source: 'qk', direction: 'reads', scale: 'uniform', ramp: 'root', drawing: 'patches',
+  opacity: 0.75, aside: 'prefix', text: '', from: null,
   query: null, hover: null,
-  panels: [], answers: [], top: { sequential: 0, signed: 0 },
-  grey: null, picture: '', token: '', turn: 0, ready: false, again: false, drawn: null,
+  swipe: { on: false, left: 0, right: 1, at: 0.5 },
+  overview: { open: false, statistic: null, over: 'readout' },
+  panels: [], answers: {}, tops: {},
+  grey: null, picture: '', token: '', run: '', left: '', right: '', pending: null,
+  turn: 0, ready: false, again: false, drawn: null,
 };
 const $ = (selector) => element.querySelector(selector);
 const $$ = (selector) => [...element.querySelectorAll(selector)];
+
+function make(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+const sideOf = (model) => props.value.sides[model];
+const modelsShown = () => [...new Set(S.settings.map((setting) => setting.model))];
+const deepest = () => Math.max(...Object.values(props.value.sides).map((side) => side.layers)) - 1;

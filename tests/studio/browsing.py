@@ -40,7 +40,20 @@ class Studio:
           return text && wanted.every(([at, value]) => JSON.parse(text)[at] === value); }"""
         self.page.wait_for_function(script, arg=[[places[name], value] for name, value in wanted.items()], timeout=WAIT)
 
+    def wait_numbers(self) -> None:
+        """Wait until the numbers under all panels belong to what is drawn."""
+        self.page.wait_for_selector("#viewer [data-numbers='shown']", state="attached", timeout=WAIT)
+
+    def choose(self, panel: int, what: str, value: str) -> None:
+        """Choose the "kind", "slot" or "model" of a panel."""
+        self.viewer.locator(".panel").nth(panel).locator(f"select.{what}").select_option(value)
+
+    def check(self, control: str, value: str) -> None:
+        """Choose one of a row of options."""
+        self.viewer.locator(f".{control} input[value='{value}']").check(force=True)
+
     def fact(self, panel: int, measure: str, column: int = 0) -> str:
+        self.wait_numbers()
         rows = self.viewer.locator(".panel").nth(panel).locator(f'tr[data-measure="{measure}"] td')
         return rows.nth(column).inner_text()
 

@@ -1,94 +1,81 @@
-"""What the viewer is told of a picture and two models, and what it may ask for."""
+"""What the viewer is told of a picture and of the models that look at it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from studio.comparison import domain_warning, layer_server, view_value
-from studio.examples import picture_token
+from studio.comparison import PictureStore, domain_warning, first_text, looked, view_value, waiting_value
 from studio.service import Service
 from studio.uploads import Upload
 
+LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
 
-def looked(service: Service, upload: Upload) -> dict[str, Any]:
-    looks = service.look("clip-scenes", upload.image), service.look("diffclip-scenes", upload.image)
-    return view_value(service, upload, looks)
+
+def value_of(service: Service, upload: Upload, *others: str, **more: Any) -> dict[str, Any]:
+    looks, missing = looked(service, upload, LEFT, RIGHT, others)
+    return view_value(service, upload, looks, missing, **more)
 
 
 def test_the_value_describes_both_models_and_is_plain_json(service: Service, scene: Upload) -> None:
-    value = looked(service, scene)
+    value = value_of(service, scene)
     json.dumps(value)
-    left, right = value["sides"]
+    left, right = value["sides"][LEFT], value["sides"][RIGHT]
     assert (left["differential"], right["differential"]) == (False, True)
     assert (left["heads"], right["heads"]) == (4, 2)
-    assert (left["rows"], left["cols"], left["prefix"]) == (4, 4, 1)
+    assert (left["rows"], left["cols"], left["prefix"], left["cls"]) == (4, 4, 1, True)
     assert left["box"] == pytest.approx((0, 0, 1, 1))
     assert value["mask"] is True
+    assert [panel["kind"] for panel in value["defaults"]] == ["weights", "a1", "subtracted", "weights"]
+    assert value["choices"] == [[LEFT, "CLIP, tiny"], [RIGHT, "DiffCLIP, tiny"]]
 
 
 def test_each_run_has_its_own_name_so_that_the_browser_notices(service: Service, scene: Upload) -> None:
-    assert looked(service, scene)["run"] != looked(service, scene)["run"]
+    assert value_of(service, scene)["run"] != value_of(service, scene)["run"]
+
+
+def test_a_further_model_that_fails_does_not_stop_the_two(service: Service, scene: Upload) -> None:
+    value = value_of(service, scene, "none", LEFT)
+    assert list(value["sides"]) == [LEFT, RIGHT]
+    assert "none" in value["missing"]["none"]
 
 
 def test_a_picture_that_is_no_example_is_outside_the_domain(service: Service, scene: Upload) -> None:
     other = Upload(scene.image.rotate(90), scene.file)
-    assert [side["badge"] for side in looked(service, scene)["sides"]] == ["", ""]
-    assert all("trained on generated scenes" in side["badge"] for side in looked(service, other)["sides"])
+    assert [side["badge"] for side in value_of(service, scene)["sides"].values()] == ["", ""]
+    badges = [side["badge"] for side in value_of(service, other)["sides"].values()]
+    assert all("trained on generated scenes" in badge for badge in badges)
     assert domain_warning("photographs") == ""
 
 
 def test_a_tall_picture_has_parts_that_no_model_saw(service: Service, scene: Upload) -> None:
     tall = Upload(scene.image.resize((64, 160)), scene.file)
-    top, left, bottom, right = looked(service, tall)["sides"][1]["box"]
+    top, left, bottom, right = value_of(service, tall)["sides"][RIGHT]["box"]
     assert top == pytest.approx(0.3, abs=0.02)
     assert bottom == pytest.approx(0.7, abs=0.02)
     assert (left, right) == pytest.approx((0, 1))
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        None,
-        [],
-        "layer",
-        {},
-        {"token": "x", "model": "clip-scenes", "layer": 0, "alpha": 1},
-        {"token": "0" * 32, "model": "../../etc", "layer": 0, "alpha": 1},
-        {"token": "0" * 32, "model": ["clip-scenes"], "layer": 0, "alpha": 1},
-        {"token": "0" * 32, "model": "clip-scenes", "layer": "0", "alpha": 1},
-        {"token": "0" * 32, "model": "clip-scenes", "layer": True, "alpha": 1},
-        {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": float("nan")},
-        {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": 1e308},
-        {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": 10**400},
-        {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": "1"},
-    ],
-)
-def test_a_malformed_request_is_answered_with_a_sentence(service: Service, asked: object) -> None:
-    answer = layer_server(service)(asked)
-    assert list(answer) == ["error"]
-    assert answer["error"].endswith(".")
+def test_relevance_starts_with_the_caption_or_the_first_class(service: Service, scene: Upload) -> None:
+    assert first_text(service, scene.token, "dog", "a {}") == "a cat"
+    assert first_text(service, "0" * 32, "dog, cat", "a photo of a {}") == "a photo of a dog"
+    assert first_text(service, "0" * 32, " \n cat", "no slot") == "cat"
+    assert first_text(service, "0" * 32, "", "a {}") == ""
 
 
-def test_layers_and_alpha_out_of_range_are_answered_with_a_sentence(service: Service, scene: Upload) -> None:
-    get_layer, token = layer_server(service), picture_token(scene.image)
-    looked(service, scene)
-    asked = {"token": token, "model": "clip-scenes", "layer": 0, "alpha": 1.0}
-    assert "choose 0-2" in get_layer(asked | {"layer": 3})["error"]
-    assert "choose 0-2" in get_layer(asked | {"layer": -1})["error"]
-    assert "outside [1, 2]" in get_layer(asked | {"alpha": 7})["error"]
-    assert get_layer(asked)["keys"] == 17
+def test_a_kept_picture_is_found_by_its_token_until_its_file_goes(scene: Upload, tmp_path: Path) -> None:
+    file = tmp_path / "picture.png"
+    scene.image.save(file)
+    upload, store = Upload(scene.image, file), PictureStore()
+    assert store.find(upload.token) is None
+    store.keep(upload)
+    assert store.find(upload.token) is upload
+    file.unlink()
+    assert store.find(upload.token) is None
 
 
-def test_a_recording_that_was_let_go_is_said_to_be_gone(service: Service) -> None:
-    asked = {"token": "0" * 32, "model": "clip-scenes", "layer": 0, "alpha": 1.0}
-    assert layer_server(service)(asked) == {"evicted": True}
-
-
-def test_alpha_is_taken_in_steps_so_that_answers_are_few(service: Service, scene: Upload) -> None:
-    looked(service, scene)
-    get_layer = layer_server(service)
-    asked = {"token": picture_token(scene.image), "model": "clip-scenes", "layer": 0}
-    answers = [get_layer(asked | {"alpha": 1.5 + i * 1e-4}) for i in range(20)]
-    assert len(service.payloads) == 1
-    assert {answer["alpha"] for answer in answers} == {1.5}
+def test_a_link_without_its_picture_waits(service: Service, scene: Upload) -> None:
+    value = waiting_value("0" * 32, {"layer": 1}, ["One remark."])
+    assert value == {"need": "0" * 32, "link": {"layer": 1}, "note": "One remark."}
+    assert value_of(service, scene, link={"layer": 1})["link"] == {"layer": 1}

@@ -1,11 +1,12 @@
-"""Models are loaded once, pictures run once, and reading a layer never runs a model."""
+"""Models are loaded once, pictures run once, and what is kept of both is bounded."""
 
 from pathlib import Path
 
 import pytest
 
-from models import StudioError
+from models import LoadedModel, StudioError
 from studio.examples import Example, picture_token
+from studio.registry import model_bytes
 from studio.service import Service
 from studio.uploads import Upload
 
@@ -15,35 +16,30 @@ def test_a_model_is_loaded_once_and_a_picture_run_once(service: Service, scene: 
     assert service.look("clip-scenes", scene.image) is service.look("clip-scenes", scene.image)
 
 
-def test_reading_layers_never_runs_the_model(service: Service, scene: Upload) -> None:
-    token = picture_token(scene.image)
-    service.look("diffclip-scenes", scene.image)
-    runs: list[str] = []
-    handle = service.model("diffclip-scenes").module.visual.register_forward_hook(lambda *_: runs.append("ran"))
-    try:
-        for layer in range(3):
-            assert service.layer("diffclip-scenes", token, layer, 1.5) is not None
-        assert service.layer("clip-scenes", token, 0, 1.0) is None
-    finally:
-        handle.remove()
-    assert runs == []
-
-
-def test_recordings_and_payloads_stay_within_their_bytes(
+def test_recordings_stay_within_their_bytes(
     folders: tuple[Path, Path], examples: tuple[Example, ...], scene: Upload
 ) -> None:
     one = Service(folders, examples).look("clip-scenes", scene.image).recording.nbytes
-    service = Service(folders, examples, recording_bytes=int(one * 2.5 * 2.5), payload_bytes=40_000)
+    service = Service(folders, examples, recording_bytes=int(one * 2.5 * 2.5))
     tokens = []
     for turn in range(6):
         image = scene.image.rotate(turn)
         service.look("clip-scenes", image)
         tokens.append(picture_token(image))
-        service.layer("clip-scenes", tokens[-1], 0, 1.0)
-        assert service.looks.used <= service.looks.capacity
-        assert 0 < service.payloads.used <= service.payloads.capacity
-    assert service.layer("clip-scenes", tokens[0], 0, 1.0) is None
-    assert service.layer("clip-scenes", tokens[-1], 0, 1.0) is not None
+        assert 0 < service.looks.used <= service.looks.capacity
+    assert service.looks.get(("clip-scenes", tokens[0])) is None
+    assert service.looks.get(("clip-scenes", tokens[-1])) is not None
+
+
+def test_what_holds_a_model_is_told_when_it_is_let_go(
+    folders: tuple[Path, Path], diffclip: LoadedModel, scene: Upload
+) -> None:
+    service, gone = Service(folders, (), model_bytes=int(model_bytes(diffclip) * 1.5)), []
+    service.follow(gone.append)
+    service.look("clip-scenes", scene.image)
+    service.model("diffclip-scenes")
+    assert gone == ["clip-scenes"]
+    assert len(service.looks) == 0
 
 
 def test_an_unknown_model_is_named_with_those_that_exist(service: Service) -> None:

@@ -53,3 +53,19 @@ def test_threads_leave_the_count_right() -> None:
     for thread in threads:
         thread.join()
     assert store.used == 10 * len(store) <= 500
+
+
+def test_put_names_what_was_let_go() -> None:
+    store: BoundedStore[str, int] = BoundedStore(3)
+    assert [store.put(key, 1, 1) for key in "abc"] == [(), (), ()]
+    assert store.put("d", 1, 2) == ("a", "b")
+    assert store.put("large", 1, 4) == ("large",)
+
+
+def test_what_is_dropped_frees_its_bytes() -> None:
+    store: BoundedStore[tuple[str, int], int] = BoundedStore(10)
+    for key in (("a", 1), ("b", 1), ("a", 2)):
+        store.put(key, 1, 2)
+    store.drop(lambda key: key[0] == "a")
+    assert (store.used, len(store)) == (2, 1)
+    assert store.get(("b", 1)) == 1

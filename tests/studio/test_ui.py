@@ -6,7 +6,7 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from studio.examples import FOLDER, load_examples, picture_token
+from studio.examples import FOLDER, PHOTOGRAPHS, load_examples, picture_token
 from studio.looked_at import RUNS_MODEL
 from studio.ui import build_app, launch_settings
 from studio.viewer import SCRIPTS
@@ -51,7 +51,7 @@ def test_the_viewer_writes_text_never_markup() -> None:
 
 
 def test_only_example_scenes_can_be_read_beside_uploads() -> None:
-    assert launch_settings()["allowed_paths"] == [str(FOLDER)]
+    assert launch_settings()["allowed_paths"] == [str(FOLDER), str(PHOTOGRAPHS)]
     assert launch_settings()["enable_monitoring"] is False
 
 

@@ -44,15 +44,38 @@ def test_a_run_is_trained_exported_evaluated_and_described(
         (["report", "nowhere"], "holds no log.jsonl"),
         (["plan", "nowhere.toml"], "There is no config"),
         (["scenes", "{tmp}/new", "--count", "0"], "0"),
+        (["scenes", "/proc/x", "--count", "1"], "/proc/x cannot be written"),
+        (["fit", "{tmp}/tiny.toml", "--out", "/proc/x/y"], "/proc/x/y cannot be written"),
+        (["fit", "{tmp}/tiny.toml", "--out", "{tmp}/tiny.toml/run"], "cannot be written"),
+        (["fit", "{tmp}/tiny.toml", "device=mps"], "use auto, cpu or cuda"),
+        (["fit", "{tmp}/tiny.toml", "--out", "{tmp}/run", "seed"], "unrecognized arguments: seed"),
+        (["evaluate", "clip-scenes", "--out", "{tmp}/out", "seed=3"], "unrecognized arguments: seed=3"),
+        (["fit"], "the following arguments are required: CONFIG"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_status_two(
-    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], sentence: str, config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([part.replace("{tmp}", str(tmp_path)) for part in arguments]) == 2
+    assert status_of([part.replace("{tmp}", str(tmp_path)) for part in arguments]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: ")
+    assert "error: " in error
     assert sentence in error
+
+
+def status_of(arguments: list[str]) -> int:
+    """What the command ends with; argparse leaves by itself."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def test_settings_may_stand_before_and_after_options(config_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert main(["fit", str(config_file), "save_steps=1", "--out", str(run), "stop_after=2", "log.probe_every=0"]) == 0
+    assert sorted(path.name for path in run.glob("state-*")) == ["state-000000001", "state-000000002"]
+    assert main(["fit", str(config_file), "optim.lr=1e-4", "--out", str(run)]) == 2
+    assert main(["fit", str(config_file), "optim.lr=1e-4", "--out", str(run), "--anyway", "stop_after=3"]) == 0
 
 
 def test_a_run_is_planned_before_and_reported_after(

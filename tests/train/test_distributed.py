@@ -4,6 +4,7 @@ import math
 import os
 import signal
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,7 @@ def messages(world: World) -> dict[str, Any]:
 
 def both_ranks(rank: int, folder: Path) -> None:
     began = time.monotonic()
+    warnings.simplefilter("error", FutureWarning)
     with open_world("cpu") as world:
         assert (world.rank, world.size, world.is_main) == (rank, 2, rank == 0)
         result = {
@@ -246,5 +248,8 @@ def test_half_an_environment_and_unknown_devices_are_refused(monkeypatch: pytest
         pass
     with pytest.raises(StudioError, match="not known to PyTorch"):
         resolve_device("gpu", 0)
+    for device in ("mps", "meta", "xla"):
+        with pytest.raises(StudioError, match=f"'{device}' is not one that training knows: use auto, cpu or cuda"):
+            resolve_device(device, 0)
     with pytest.raises(StudioError, match=r"needs GPU 99"):
         resolve_device("cuda", 99)

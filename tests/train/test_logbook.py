@@ -10,6 +10,7 @@ from tiny import tiny_config
 
 from models.build import build_clip
 from models.diff_attention import DifferentialAttention
+from models.errors import StudioError
 from train.logbook import Logbook, lambda_entries, read_log, weight_norms
 
 
@@ -21,6 +22,25 @@ def test_the_logbook_drops_lines_after_the_resumed_step_and_a_torn_last_line(tmp
     book.write({"step": 4, "new": True})
     assert read_log(path) == [{"step": 1}, {"step": 2}, {"step": 3}, {"step": 4, "new": True}]
     book.close()
+
+
+def test_a_broken_line_in_the_middle_is_told_and_costs_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [json.dumps({"step": step}) for step in range(1, 6)]
+    lines[2] = '{"step": 3, \0\0\0'
+    path.write_text("\n".join(lines) + "\n")
+    assert [line["step"] for line in read_log(path)] == [1, 2, 4, 5]
+    book = Logbook(path, 4)
+    assert f"line 3 of {path} cannot be read" in capsys.readouterr().err
+    book.close()
+    assert [line["step"] for line in read_log(path)] == [1, 2, 4]
+
+
+def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StudioError, match="cannot be written"):
+        Logbook(tmp_path / "gone" / "log.jsonl", 0)
 
 
 def test_a_number_that_is_not_finite_is_null(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import Signalling, signal_at_first_measured_batch, stopping_at
 from tiny import tiny_config
 
 from models import load_model
@@ -21,9 +22,11 @@ from models.build import build_clip
 from models.errors import StudioError
 from models.tokenizer import DomainTokenizer
 from train.checkpointing import POINTER, State, load_state
-from train.config import load_config
+from train.config import RunConfig, load_config
 from train.data.batch import normalised
+from train.data.open import open_source
 from train.data.scenes import MEAN, STD
+from train.feed import Data, tokenizer_of
 from train.logbook import WALL_CLOCK, read_log
 from train.loop import fit
 from train.loss import contrastive_loss
@@ -31,10 +34,39 @@ from train.optim import build_optimizer
 from train.scenes import describe_scene, render_scene
 from train.scenes.shards import write_shards
 from train.settings import OptimConfig
+from train.signals import STOPPING
 
 ROOT = Path(__file__).parents[2]
-# One stage of 500 steps, to be stopped somewhere.
-LONG = ["stages=[{samples=4000, image_size=16}]", "log.probe_every=0"]
+
+# Programs of their own, called with config, run, step and settings.
+HEAD = """
+import os, signal, sys
+from pathlib import Path
+from train.config import load_config
+from train.loop import fit
+
+config, run, wanted = load_config(Path(sys.argv[1]), sys.argv[4:]), Path(sys.argv[2]), int(sys.argv[3])
+"""
+KILLED = HEAD + "fit(config, run, after_step=lambda step: step == wanted and os.kill(os.getpid(), signal.SIGKILL))"
+FAILING = HEAD + "fit(config, run, after_step=lambda step: 1 / (wanted - step))"
+MEASURING = (
+    HEAD
+    + """
+from stopping import signal_at_first_measured_batch
+with signal_at_first_measured_batch(signal.SIGTERM, os.getpgid(0)):
+    fit(config, run)
+"""
+)
+
+
+def run_script(script: str, config: Path, run: Path, step: int, *settings: str) -> subprocess.CompletedProcess[bytes]:
+    """A program in a process group of its own; it must end by itself."""
+    command = [sys.executable, "-c", script, str(config), str(run), str(step), *settings]
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "support")))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, timeout=100, start_new_session=True, check=False
+    )
 
 
 def lines_of(run: Path, name: str = "log.jsonl") -> list[dict]:
@@ -113,43 +145,178 @@ def test_tars_are_gone_on_with_in_the_middle_of_an_epoch(config_file: Path, tmp_
         fit(load_config(config_file, settings), parts)
 
 
-def fit_process(config: Path, run: Path, settings: list[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "train", "fit", str(config), *settings, "--out", str(run)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def test_a_program_may_bring_its_own_data_and_is_told_each_step(config_file: Path, tmp_path: Path) -> None:
+    write_shards(tmp_path / "tars", 16, 5, 16)
+    # No config reads tars with the words of scenes.
+    config = load_config(config_file, [f'data={{tars="{tmp_path / "tars"}"}}', "stages=[{samples=24, image_size=16}]"])
+    words = tokenizer_of(load_config(config_file))
+    told: list[tuple[int, int]] = []
+
+    def opened(config: RunConfig, cache: Path | None) -> Data:
+        return Data(config, words, open_source(config.data, 16, cache))  # type: ignore[arg-type]
+
+    run = tmp_path / "run"
+    fit(config, run, opened, lambda step: told.append((step, len(read_log(run / "log.jsonl")))))
+    assert told == [(1, 1), (2, 2), (3, 3)]
+    assert load_model(run / "checkpoint").tokenizer.vocab_size == 320
 
 
-def test_a_run_that_is_killed_at_a_random_step_goes_on_from_its_last_state(config_file: Path, tmp_path: Path) -> None:
-    settings = ["stages=[{samples=240, image_size=16}]", "save_steps=3", "log.probe_every=5"]
+def test_a_run_that_is_stopped_at_a_random_step_equals_one_that_was_not(config_file: Path, tmp_path: Path) -> None:
+    settings = ["patch_dropout=0.25", "ema=0.9", "evaluation={of=[{scenes=4}], every=2}"]
+    wanted, stopped, whole = random.Random(7).randint(1, 7), tmp_path / "stopped", tmp_path / "whole"
+    config = load_config(config_file, [*settings, "workers=1"])
+    assert fit(config, stopped, after_step=stopping_at(wanted, signal.SIGTERM)) == stopped
+    assert state_of(stopped).facts.step == lines_of(stopped)[-1]["step"] == wanted
+    fit(load_config(config_file, settings), stopped)
+    fit(load_config(config_file, settings), whole)
+    assert_same(whole, stopped)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_that_is_killed_at_a_random_step_goes_on_from_its_last_state(
+    config_file: Path, tmp_path: Path, workers: int
+) -> None:
+    settings = ["save_steps=2", "log.probe_every=5"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = fit_process(config_file, killed, settings)
-    deadline, wanted = time.monotonic() + 120, random.randint(4, 24)
-    while process.poll() is None and time.monotonic() < deadline:
-        if (killed / "log.jsonl").exists() and len(read_log(killed / "log.jsonl")) >= wanted:
-            break
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
+    wanted = random.Random(workers).randint(3, 7)
+    process = run_script(KILLED, config_file, killed, wanted, *settings, f"workers={workers}")
     assert process.returncode == -signal.SIGKILL
-    assert state_of(killed).facts.step < 30
+    assert lines_of(killed)[-1]["step"] == wanted
+    # It dies before the state of that step is saved; one is at the end of the first stage as well.
+    assert state_of(killed).facts.step == max(step for step in (2, 4, 5, 6) if step < wanted)
     fit(load_config(config_file, settings), killed)
     fit(load_config(config_file, settings), whole)
     assert_same(whole, killed)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("number", STOPPING)
 def test_a_signal_saves_and_ends_the_run_which_then_goes_on(
     config_file: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     run, before = tmp_path / "run", signal.getsignal(number)
-    config = load_config(config_file, LONG)
-    threading.Timer(1.5, lambda: os.kill(os.getpid(), number)).start()
-    assert fit(config, run) == run
-    taken = lines_of(run)[-1]["step"]
-    assert 1 <= taken < 500
-    assert state_of(run).facts.step == taken
+    assert fit(load_config(config_file), run, after_step=stopping_at(2, number)) == run
+    assert state_of(run).facts.step == lines_of(run)[-1]["step"] == 2
     assert signal.getsignal(number) is before
-    assert fit(load_config(config_file, [*LONG, f"stop_after={taken + 1}"]), run) == run
-    assert [line["step"] for line in lines_of(run)] == list(range(1, taken + 2))
+    assert fit(load_config(config_file, ["stop_after=3"]), run) == run
+    assert [line["step"] for line in lines_of(run)] == [1, 2, 3]
+
+
+def test_a_signal_during_the_first_batch_ends_the_run_after_its_step(config_file: Path, tmp_path: Path) -> None:
+    write_shards(tmp_path / "tars", 16, 5, 16)
+    settings = [f'data={{tars="{tmp_path / "tars"}"}}', "stages=[{samples=64, image_size=16}]", "log.probe_every=0"]
+    words = tokenizer_of(load_config(config_file))
+
+    def opened(config: RunConfig, cache: Path | None) -> Data:
+        source = open_source(config.data, 16, cache)  # type: ignore[arg-type]
+        return Data(config, words, Signalling(source, signal.SIGTERM))  # type: ignore[arg-type]
+
+    run = tmp_path / "run"
+    assert fit(load_config(config_file, settings), run, opened) == run
+    assert state_of(run).facts.step == lines_of(run)[-1]["step"] == 1
+
+
+def test_a_signal_during_a_measurement_drops_it_and_the_next_start_makes_it(config_file: Path, tmp_path: Path) -> None:
+    settings = ["evaluation={of=[{scenes=120}], every=2}", "log.probe_every=0"]
+    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    with signal_at_first_measured_batch(signal.SIGTERM) as batches:
+        assert fit(load_config(config_file, settings), stopped) == stopped
+    assert len(batches) == 1  # of three
+    assert state_of(stopped).facts.step == lines_of(stopped)[-1]["step"] == 2
+    assert lines_of(stopped, "evaluation.jsonl") == []
+    fit(load_config(config_file, settings), stopped)
+    fit(load_config(config_file, settings), whole)
+    assert_same(whole, stopped)
+
+
+def test_ctrl_c_ends_at_once_while_data_are_opened(config_file: Path, tmp_path: Path) -> None:
+    def opened(config: RunConfig, cache: Path | None) -> Data:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+        raise AssertionError("It went on.")
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(load_config(config_file), tmp_path / "run", opened)
+
+
+def test_a_second_ctrl_c_ends_at_once(config_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+
+    def twice(step: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)  # the terminal's and torchrun's are one
+        time.sleep(1.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(load_config(config_file), run, after_step=twice)
+    assert [line["step"] for line in lines_of(run)] == [1]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_of_any_kind_ends_a_run_with_workers(config_file: Path, tmp_path: Path) -> None:
+    process = run_script(FAILING, config_file, tmp_path / "run", 2, "workers=1")
+    assert process.returncode == 1
+    assert b"ZeroDivisionError" in process.stderr
+
+
+def test_a_signal_to_the_whole_group_during_a_measurement_with_workers_ends_well(
+    config_file: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    settings = ["evaluation={of=[{scenes=200}], every=2}", "log.probe_every=0", "workers=1"]
+    process = run_script(MEASURING, config_file, run, 0, *settings)
+    assert process.returncode == 0, process.stderr
+    assert state_of(run).facts.step == 2
+    assert not (run / "evaluation.jsonl").read_text()
+
+
+def test_what_cannot_be_written_ends_the_run_with_a_sentence_and_the_state_before(
+    config_file: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    config = load_config(config_file, ["save_steps=2", "log.probe_every=0"])
+    fit(load_config(config_file, ["stop_after=1"]), run)
+    (run / "state-000000004").write_text("a file where a folder is to be")
+    with pytest.raises(StudioError, match=r"state-000000004 cannot be written \(File exists\)"):
+        fit(config, run)
+    assert state_of(run).facts.step == 2
+    assert lines_of(run)[-1]["step"] == 4
+    (run / "state-000000004").unlink()
+
+    def disk_full(step: int) -> None:
+        if step == 3:
+            size = (run / "log.jsonl").stat().st_size
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, resource.RLIM_INFINITY))
+
+    try:
+        with pytest.raises(StudioError, match=r"log\.jsonl cannot be written \(File too large\)"):
+            fit(config, run, after_step=disk_full)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert state_of(run).facts.step == 2
+    fit(config, run)
+    assert [line["step"] for line in lines_of(run)] == list(range(1, 9))
+
+
+def test_a_gpu_with_too_little_memory_is_told(config_file: Path, tmp_path: Path) -> None:
+    def full(step: int) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    with pytest.raises(StudioError, match=r"cpu has too little memory for 8 samples a process in 1 part: raise accum"):
+        fit(load_config(config_file), tmp_path / "run", after_step=full)
+
+
+def test_the_index_of_tars_lies_beside_the_run_wherever_that_is(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_shards(tmp_path / "tars", 16, 5, 16)
+    settings = [f'data={{tars="{tmp_path / "tars"}"}}', "model.text.vocab_size=49408"]
+    settings += ["stages=[{samples=8, image_size=16}]", "optim.warmup_steps=0"]
+    (tmp_path / "runs" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "runs" / "here")
+    fit(load_config(config_file, settings), Path())
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["data-index", "here"]
+    assert not Path("data-index").exists()
 
 
 def test_the_log_has_one_line_a_step_with_lambda_of_both_towers(config_file: Path, tmp_path: Path) -> None:
@@ -220,7 +387,7 @@ def test_a_finished_run_is_finished_again_without_a_step(config_file: Path, tmp_
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_signal_before_a_measurement_puts_it_off(config_file: Path, tmp_path: Path) -> None:
+def test_a_measurement_that_is_missing_is_made_by_the_next_start(config_file: Path, tmp_path: Path) -> None:
     settings = ["evaluation={of=[{scenes=4}], every=2}", "stop_after=4"]
     run = tmp_path / "run"
     fit(load_config(config_file, settings), run)

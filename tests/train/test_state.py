@@ -67,7 +67,7 @@ def test_weights_moments_and_average_come_back_bit_for_bit(tmp_path: Path, rule:
 def test_the_last_two_states_are_kept(tmp_path: Path) -> None:
     assert load_state(tmp_path) is None
     for step in (2, 4, 6):
-        save_state(tmp_path, small(step))
+        save_state(tmp_path, small(step), step - 2)
         assert step_of(tmp_path) == step
     assert sorted(path.name for path in tmp_path.glob("state-*")) == ["state-000000004", "state-000000006"]
     assert not list(tmp_path.rglob("*.tmp"))
@@ -99,22 +99,58 @@ def test_of_a_newest_state_that_was_damaged_the_one_before_is_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_state(tmp_path, small(2))
-    newest = save_state(tmp_path, small(4))
+    newest = save_state(tmp_path, small(4), 2)
     (newest / "optimizer.safetensors").unlink()
     assert step_of(tmp_path) == 2
     assert "Going on from state-000000002" in capsys.readouterr().err
-    save_state(tmp_path, small(4))
+    # The next write keeps what was read, not what could not be.
+    (save_state(tmp_path, small(6), 2) / "model.safetensors").unlink()
+    assert step_of(tmp_path) == 2
+    save_state(tmp_path, small(4), 2)
     assert step_of(tmp_path) == 4
+
+
+@pytest.mark.parametrize("pointer", [None, "", "{}", '{"state": 4}', "[]"])
+def test_without_a_readable_pointer_the_newest_complete_state_is_taken_and_none_is_deleted(
+    tmp_path: Path, pointer: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in (2, 4):
+        save_state(tmp_path, small(step))
+    (save_state(tmp_path, small(6)) / "facts.json").unlink()  # a write that was cut
+    (tmp_path / POINTER).unlink()
+    if pointer is not None:
+        (tmp_path / POINTER).write_text(pointer)
+    assert step_of(tmp_path) == 4
+    assert "Going on from state-000000004" in capsys.readouterr().err
+    assert len(list(tmp_path.glob("state-*"))) == 3
+    save_state(tmp_path, small(5), 4)
+    assert sorted(path.name[-1] for path in tmp_path.glob("state-*")) == ["4", "5", "6"]
+
+
+def test_a_pointed_state_that_is_gone_is_told_and_the_one_before_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_state(tmp_path, small(2))
+    shutil.rmtree(save_state(tmp_path, small(4)))
+    assert step_of(tmp_path) == 2
+    assert "state-000000004 is not there" in capsys.readouterr().err
+
+
+def test_a_first_state_that_was_cut_never_counted(tmp_path: Path) -> None:
+    (save_state(tmp_path, small(2)) / "facts.json").unlink()
+    (tmp_path / POINTER).unlink()
+    assert load_state(tmp_path) is None
 
 
 def test_states_of_which_none_can_be_read_are_told_and_not_replaced(tmp_path: Path) -> None:
     folder = save_state(tmp_path, small(2))
     (folder / "model.safetensors").write_bytes(b"half a file")
-    with pytest.raises(StudioError, match="to start the run again"):
+    with pytest.raises(StudioError, match="bring one back from a copy") as told:
         load_state(tmp_path)
+    assert "elete" not in str(told.value)
     assert (folder / "model.safetensors").read_bytes() == b"half a file"
     shutil.rmtree(folder)
-    with pytest.raises(StudioError, match="names no state that is there"):
+    with pytest.raises(StudioError, match="no state up to it is there"):
         load_state(tmp_path)
 
 

@@ -30,7 +30,9 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("path", help="a folder of tars, a tar, a pattern, a range {0000..0575}, or a CSV or TSV")
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the data, as a config has them")
+    parser.add_argument(
+        "settings", nargs="*", default=[], metavar="key=value", help="settings of the data, as a config has them"
+    )
     parser.add_argument("--full", action="store_true", help="scan the headers of all tars, however long it takes")
     parser.add_argument("--seconds", type=float, default=5.0, help="for headers, then for pictures (%(default)s)")
     parser.add_argument("--limit", type=float, default=0.01, help="share that training may skip (%(default)s)")

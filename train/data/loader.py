@@ -1,22 +1,22 @@
 """Batches made by worker processes, delivered in order; the same bits with any number of workers, also with none."""
 
+import os
 import shutil
-import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from models.errors import StudioError
 from train.data.augment import View
 from train.data.batch import Batch, Tokenize, make_batch
 from train.data.order import Plan
 from train.data.sample import Source
+from train.data.workers import PREFETCH, read_by_workers
 
-PREFETCH = 2
 SHARED = Path("/dev/shm")
 
 
@@ -62,11 +62,11 @@ def batches(
     steps: range,
     workers: int = 0,
     pin: bool = False,
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """This rank's batches of the steps `steps` of the run, in order.
 
     Steps may span epochs: workers live as long as the iterator and do not wait at an epoch's end. To go on after a
-    stop, or at another picture size, ask for the steps that are left.
+    stop, or at another picture size, ask for the steps that are left. Whoever may leave the iterator early closes it.
 
     Args:
         plan: made for this source's number of samples.
@@ -84,32 +84,9 @@ def batches(
     if workers:
         tokens = tokenize([""]).shape[1]
         needed = shared_bytes(plan.batch // plan.ranks, view.preprocess.input_size, tokens, workers)
-        check_shared_memory(needed, free_shared_memory(), workers)
-    return iter(
-        DataLoader(
-            dataset,
-            batch_size=None,
-            sampler=slots,
-            num_workers=workers,
-            collate_fn=_as_it_is,
-            pin_memory=pin,
-            worker_init_fn=_ignore_signals,
-            prefetch_factor=PREFETCH if workers else None,
-        )
-    )
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch
-
-
-def _ignore_signals(_: int) -> None:
-    """A stop is the main process's to handle: workers save nothing, and without them it could not end its step.
-
-    They end when their parent closes them, or within seconds of its death.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        check_shared_memory(needed, free_shared_memory(), workers, processes_here())
+        return read_by_workers(dataset, slots, workers, pin)  # type: ignore[arg-type]
+    return (dataset[slot].pin_memory() if pin else dataset[slot] for slot in slots)
 
 
 def shared_bytes(batch: int, size: tuple[int, int], tokens: int, workers: int) -> int:
@@ -126,15 +103,25 @@ def free_shared_memory() -> int | None:
     return shutil.disk_usage(SHARED).free if SHARED.is_dir() else None
 
 
-def check_shared_memory(needed: int, free: int | None, workers: int) -> None:
+def processes_here() -> int:
+    """Processes of this machine that train together, each with its own workers, as torchrun tells it; or 1."""
+    told = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, int(told)) if told.isdecimal() else 1
+
+
+def check_shared_memory(needed: int, free: int | None, workers: int, processes: int = 1) -> None:
     """Refuse before a worker dies of "Bus error", which says nothing.
+
+    `needed` and `workers` are of each of `processes` on this machine, all of which share what is free.
 
     Raises:
         StudioError: fewer bytes are free than needed; says what to do.
     """
+    needed *= processes
     if free is not None and needed > free:
+        each = f" for each of {processes} processes" if processes > 1 else ""
         raise StudioError(
-            f"{workers} loader workers need {needed / 2**20:,.0f} MiB of shared memory and {SHARED} has "
+            f"{workers} loader workers{each} need {needed / 2**20:,.0f} MiB of shared memory and {SHARED} has "
             f"{free / 2**20:,.0f} MiB free: start the container with --shm-size={-(-needed // 2**30) + 1}g "
             f"(or --ipc=host), or use fewer workers; 0 needs none."
         )

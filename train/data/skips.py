@@ -58,7 +58,7 @@ def check_counts(
         raise StudioError(
             f"{skipped:,} of {seen:,} samples could not be used ({told(by_reason)}), more than the "
             f"{limit.share:.2%} that may be skipped{shown(examples)}: repair the data, as `python -m train check-data` "
-            "shows it, or raise the limit."
+            f"shows it, or raise skip.share (now {limit.share:g}), with which a run goes on."
         )
 
 

@@ -1,7 +1,8 @@
 """The index of tar shards on disk, so that headers are read once. A shard is read again when its size or time changed.
 
 A folder holds, for each set of shards and settings, `tars-NAME.npy` with the records and `tars-NAME.json` with the
-rest. NAME follows from paths, sizes and times, so a file is never wrong, only superseded; the JSON is written last.
+rest. NAME follows from paths, sizes and times, so a file is never wrong, only superseded; the JSON is written last. It
+is written every so many shards, so that a scan that is cut goes on from there.
 """
 
 import hashlib
@@ -17,8 +18,10 @@ import numpy as np
 
 from train.data.config import TarData
 from train.data.tar_index import RECORD, Shard, index_shard
+from train.durable import writing
 
 _VERSION = 1
+_KEPT_EVERY = 100
 
 
 def index_shards(
@@ -27,19 +30,23 @@ def index_shards(
     """The shards' indices, from `cache` where it holds them, and kept there unless it is None.
 
     Raises:
-        StudioError: a shard is compressed, or cannot be opened.
+        StudioError: a shard is compressed or cannot be opened, or the cache cannot be written.
     """
     rule = [_VERSION, list(data.captions), list(data.images), data.split]
     states = [(str(path), status.st_size, status.st_mtime_ns) for path in paths for status in [path.stat()]]
-    name = hashlib.sha256(json.dumps([rule, states]).encode()).hexdigest()[:16]
     known = _known(cache, rule) if cache else {}
-    shards = []
+    shards, fresh = [], 0
     for done, (path, state) in enumerate(zip(paths, states, strict=True), start=1):
+        fresh += state not in known
         shards.append(known.get(state) or index_shard(path, data))
+        if cache and (done == len(paths) or fresh == _KEPT_EVERY):
+            fresh = 0
+            name = hashlib.sha256(json.dumps([rule, states[:done]]).encode()).hexdigest()[:16]
+            if not (cache / f"tars-{name}.json").exists():
+                with writing(cache):
+                    _keep(cache, name, rule, shards)
         if progress:
             progress(done, len(paths))
-    if cache and not (cache / f"tars-{name}.json").exists():
-        _keep(cache, name, rule, shards)
     return shards
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +85,7 @@ def embed_pictures(
 
     Raises:
         StudioError: there are none, or none can be read.
+        Stopped: somebody asked for it.
     """
     if not len(indices):
         raise StudioError(f"{source.describe()}: there is no picture to measure with, give others.")
@@ -91,11 +93,14 @@ def embed_pictures(
     own = np.where(real, indices[positions], -1)
     settings, here = model.preprocess_settings, placed(model)
     features, status, captions = [], [], []
-    for batch in picture_batches(source, settings, own, workers):
-        pixels = normalised(batch.pixels.to(here.device), settings.mean, settings.std)
-        features.append(here.encode_image(pixels, normalize=True).float().cpu())
-        status.append(batch.status)
-        captions += batch.captions
+    ranks.go_on()
+    with closing(picture_batches(source, settings, own, workers)) as batches:
+        for batch in batches:
+            pixels = normalised(batch.pixels.to(here.device), settings.mean, settings.std)
+            features.append(here.encode_image(pixels, normalize=True).float().cpu())
+            status.append(batch.status)
+            captions += batch.captions
+            ranks.go_on()
     every = gather_shares(ranks, torch.cat(status), len(indices))
     counts = Counter[Reason](REASONS[int(code) - 1] for code in every[every > 0])
     if not bool((every == 0).any()):
@@ -109,11 +114,12 @@ def embed_captions(model: LoadedModel, pictures: Pictures, ranks: Ranks = ALONE)
 
     Raises:
         StudioError: the model has no tokenizer.
+        Stopped: somebody asked for it.
     """
     texts = [text for _, some in pictures.captions for text in some]
     owners = torch.tensor([place for place, some in pictures.captions for _ in some], dtype=torch.long)
     ids = torch.tensor([_identity(text) for text in texts], dtype=torch.long)
-    features = gather_uneven(ranks, _embedded(model, texts, pictures.features.shape[1]))
+    features = gather_uneven(ranks, _embedded(model, texts, pictures.features.shape[1], ranks))
     ids, owners = gather_uneven(ranks, ids), gather_uneven(ranks, owners)
     cut = gather_uneven(ranks, torch.tensor([sum(bool(model.tokenizer.cut_text(text)) for text in texts)]))
     # Two batches may give one text two last bits, and its ties would be broken by chance.
@@ -121,11 +127,14 @@ def embed_captions(model: LoadedModel, pictures: Pictures, ranks: Ranks = ALONE)
     return Texts(features[first[inverse]], owners, len(ids) - len(first), int(cut.sum()))
 
 
-def _embedded(model: LoadedModel, texts: Sequence[str], width: int) -> Tensor:
+def _embedded(model: LoadedModel, texts: Sequence[str], width: int, ranks: Ranks) -> Tensor:
     here, parts = placed(model), [torch.zeros(0, width)]
-    for start in range(0, len(texts), _TEXTS_AT_ONCE):
-        tokens = model.tokenize(list(texts[start : start + _TEXTS_AT_ONCE]))
-        parts.append(here.encode_text(tokens, normalize=True).float().cpu())
+    most = int(ranks.gather(torch.tensor([len(texts)])).max())
+    for start in range(0, most, _TEXTS_AT_ONCE):
+        ranks.go_on()
+        some = list(texts[start : start + _TEXTS_AT_ONCE])
+        if some:
+            parts.append(here.encode_text(model.tokenize(some), normalize=True).float().cpu())
     return torch.cat(parts)
 
 

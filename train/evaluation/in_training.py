@@ -33,6 +33,9 @@ def evaluate_in_training(
     Returns:
         a number for "TASK/MEASURE", as "zero-shot/scenes/top1", and for "TASK/skipped" the pictures that could not be
         read. The same on all ranks.
+
+    Raises:
+        Stopped: `ranks` said so; the model is as it was.
     """
     model = wrap_model(clip, info, tokenizer, "training", Path())
     device = clip.logit_scale.device

@@ -149,6 +149,7 @@ def measure(model: LoadedModel, task: Task, ranks: Ranks = ALONE, workers: int =
 
     Raises:
         StudioError: no picture can be read, or the model has no tokenizer.
+        Stopped: `ranks` said so.
     """
     match task:
         case ZeroShotTask():

@@ -1,20 +1,20 @@
 """Pictures of a source in batches, as the model's own preprocessing has them, in this process or in others."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from models.errors import StudioError
 from models.preprocess import Preprocess
 from train.data.augment import View
-from train.data.loader import check_shared_memory, free_shared_memory, shared_bytes
+from train.data.loader import check_shared_memory, free_shared_memory, processes_here, shared_bytes
 from train.data.sample import REASONS, Sample, Source
+from train.data.workers import read_by_workers
 
 BATCH = 50
 _NO_CHANCES = np.zeros(0)
@@ -63,8 +63,8 @@ class _Batches(Dataset[PictureBatch]):
 
 def picture_batches(
     source: Source, preprocess: Preprocess, indices: NDArray[np.int64], workers: int = 0
-) -> Iterator[PictureBatch]:
-    """The samples `indices` of a source in their order; -1 is padding.
+) -> Generator[PictureBatch, None, None]:
+    """The samples `indices` of a source in their order; -1 is padding. Whoever may leave it early closes it.
 
     Raises:
         StudioError: workers below 0, or more shared memory is needed than there is.
@@ -74,9 +74,6 @@ def picture_batches(
     made = _Batches(source, preprocess, indices)
     if not workers:
         return (made[number] for number in range(len(made)))
-    check_shared_memory(shared_bytes(BATCH, preprocess.input_size, 1, workers), free_shared_memory(), workers)
-    return iter(DataLoader(made, batch_size=None, num_workers=workers, collate_fn=_as_it_is))
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch
+    needed = shared_bytes(BATCH, preprocess.input_size, 1, workers)
+    check_shared_memory(needed, free_shared_memory(), workers, processes_here())
+    return read_by_workers(made, None, workers)

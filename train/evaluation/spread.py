@@ -1,7 +1,7 @@
 """An evaluation over several processes: each takes its share, everything is gathered, every sample counts once.
 
-There are no collectives while pictures are encoded, only at the end, and their shapes are the same on all ranks
-whatever each of them could read; so no rank waits for one that has nothing left to do.
+All ranks go through as many batches, whatever each of them could read, and what they gather has the same shape on all
+of them; so no rank waits for one that has nothing left to do. Between batches they may agree to stop.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,40 @@ from torch import Tensor
 Gather = Callable[[Tensor], Tensor]
 
 
+class Stopped(Exception):
+    """An evaluation was left because somebody asked for it; raised on all ranks at the same place."""
+
+
 def alone(tensor: Tensor) -> Tensor:
     """The gathering of one process: what it has is all there is."""
     return tensor
 
 
+def never() -> bool:
+    """Nobody asks an evaluation to stop."""
+    return False
+
+
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that evaluate together: `rank` of `size`, and how they gather."""
+    """This process among those that evaluate together: `rank` of `size`, how they gather, whether they shall stop.
+
+    `stopped` is a collective with the same answer on all ranks.
+    """
 
     rank: int = 0
     size: int = 1
     gather: Gather = alone
+    stopped: Callable[[], bool] = never
+
+    def go_on(self) -> None:
+        """Called by all ranks between two batches: a collective.
+
+        Raises:
+            Stopped: the evaluation shall not be finished.
+        """
+        if self.stopped():
+            raise Stopped
 
 
 ALONE = Ranks()

@@ -14,6 +14,7 @@ from train.evaluation.minimal_pairs import PairAccuracy, minimal_pairs
 from train.evaluation.retrieval import Retrieval, retrieve
 from train.evaluation.spread import ALONE, Ranks
 from train.evaluation.zero_shot import SCENES, Classification, classify
+from train.scenes.pairs import ATTRIBUTES
 from train.scenes.renderings import RENDERINGS
 
 
@@ -55,6 +56,7 @@ def study(model: LoadedModel, seed: int, sizes: Sizes, ranks: Ranks = ALONE, wor
 
     Raises:
         StudioError: fewer than one scene or pair, or a model without a CLS token over a grid of patches.
+        Stopped: somebody asked for it.
     """
     side = 2 * max(model.preprocess_settings.input_size)
     named = {
@@ -62,13 +64,13 @@ def study(model: LoadedModel, seed: int, sizes: Sizes, ranks: Ranks = ALONE, wor
         for rendering in RENDERINGS
     }
     captions = SceneSource(SceneData(seed, sizes.scenes), side)
-    return Study(
-        model.name,
-        named,
-        retrieve(model, captions, None, ranks, workers),
-        minimal_pairs(model, seed, sizes.pairs),
-        attention_to_objects(model, seed, sizes.attention),
-    )
+    retrieval = retrieve(model, captions, None, ranks, workers)
+    pairs: dict[str, PairAccuracy] = {}
+    for attribute in ATTRIBUTES:
+        ranks.go_on()
+        pairs |= minimal_pairs(model, seed, sizes.pairs, [attribute])
+    ranks.go_on()
+    return Study(model.name, named, retrieval, pairs, attention_to_objects(model, seed, sizes.attention))
 
 
 def study_shares(found: Study) -> dict[str, Measured]:

@@ -24,7 +24,7 @@ from train.scenes import article
 SEED = 50_021
 SCENES = TEMPLATE_SETS["scenes"]
 (TEMPLATE,) = SCENES.texts
-_ROWS = 4096
+_ROWS, _CLASSES_AT_ONCE = 4096, 50
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,10 @@ def classify(
 
     Raises:
         StudioError: no picture, or none that can be read; or the model has no tokenizer.
+        Stopped: somebody asked for it.
     """
     where = np.arange(len(labelled.labels)) if indices is None else indices
-    directions, owners = _directions(placed(model), labelled, templates)
+    directions, owners = _directions(placed(model), labelled, templates, ranks)
     pictures = embed_pictures(model, labelled.source, where, ranks, workers)
     kept = pictures.readable.numpy()
     labels = labelled.labels[where][kept]
@@ -118,12 +119,17 @@ def classify(
     )
 
 
-def _directions(model: LoadedModel, labelled: Labelled, templates: TemplateSet) -> tuple[Tensor, Tensor]:
+def _directions(model: LoadedModel, labelled: Labelled, templates: TemplateSet, ranks: Ranks) -> tuple[Tensor, Tensor]:
     """Unit embeddings (S, E) of phrases on the CPU, and the class (S,) of each."""
     if isinstance(labelled.source, OneObjectScenes) and templates == SCENES:
         return class_embeddings(model, labelled.classes).float().cpu(), torch.arange(len(labelled.classes))
-    made = text_classifier(model, labelled.classes, templates.texts)
-    return made.embeddings.cpu(), torch.tensor(made.owners)
+    embeddings, owners = [], []
+    for start in range(0, len(labelled.classes), _CLASSES_AT_ONCE):
+        ranks.go_on()
+        made = text_classifier(model, labelled.classes[start : start + _CLASSES_AT_ONCE], templates.texts)
+        embeddings.append(made.embeddings.cpu())
+        owners += [start + owner for owner in made.owners]
+    return torch.cat(embeddings), torch.tensor(owners)
 
 
 def _of_classes(scores: Tensor, owners: Tensor, count: int) -> Tensor:

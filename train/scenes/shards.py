@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.errors import StudioError
+from train.durable import writing
 from train.scenes.describe import describe_scene
 from train.scenes.pairs import minimal_pair
 from train.scenes.render import LARGEST, SMALLEST, render_scene
@@ -42,10 +43,23 @@ def write_shards(
     `progress` is called with 1 after each scene. A shard appears under its name only when it is complete.
     Returns the shards' paths.
 
-    Raises StudioError for values out of range, and when `out` holds shards already.
+    Raises StudioError for values out of range, when `out` holds shards already, and when it cannot be written.
     """
     _check(out, count, seed, size, per_shard)
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        return _written(out, count, seed, size, options, per_shard, progress)
+
+
+def _written(
+    out: Path,
+    count: int,
+    seed: int,
+    size: int,
+    options: SceneOptions,
+    per_shard: int,
+    progress: Callable[[int], object] | None,
+) -> list[Path]:
     written = []
     for number, start in enumerate(range(0, count, per_shard)):
         indices = range(start, min(count, start + per_shard))

@@ -3,7 +3,9 @@
 import multiprocessing
 import os
 import signal
-from dataclasses import replace
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,9 @@ from train.data.config import CsvData, RandomCrop, TarData
 from train.data.loader import batches, check_shared_memory, free_shared_memory, shared_bytes
 from train.data.open import open_source
 from train.data.order import Plan
-from train.data.sample import Source
+from train.data.sample import Sample, Skip, Source
+from train.evaluation.reading import picture_batches
+from train.signals import STOPPING
 
 HALF, QUARTER = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 VIEW = View(Preprocess(16, HALF, QUARTER), RandomCrop())
@@ -145,12 +149,51 @@ def test_workers_outlive_the_signals_that_stop_a_run(source: Source) -> None:
     assert all(equal(one, other) for one, other in zip(wanted, got, strict=True))
 
 
-def test_an_iterator_that_is_left_leaves_no_worker_behind(source: Source) -> None:
+def test_an_iterator_that_is_left_by_an_error_leaves_no_worker_behind(source: Source) -> None:
     before = set(multiprocessing.active_children())
     loaded = batches(source, Plan(len(source), 4, seed=1), VIEW, tokenize, range(1000), 2)
-    next(loaded)
-    del loaded
+    with pytest.raises(RuntimeError) as raised, closing(loaded):  # noqa: PT012
+        next(loaded)
+        assert len(set(multiprocessing.active_children()) - before) == 2
+        raise RuntimeError("of a step")
+    assert raised.tb is not None  # which keeps the frame and all it holds
     assert set(multiprocessing.active_children()) <= before
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A source whose second sample is never read, as on a network disk that is gone."""
+
+    whole: Source
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def read(self, index: int, least_side: int = 0) -> Sample | Skip:
+        if index:
+            time.sleep(600)
+        return self.whole.read(index, least_side)
+
+
+def test_a_worker_that_does_not_end_is_killed(source: Source) -> None:
+    before, began = set(multiprocessing.active_children()), time.monotonic()
+    plan = Plan(len(source), 1, seed=1, order="as it is")
+    with closing(batches(Stuck(source), plan, VIEW, tokenize, range(2), 1)) as loaded:  # type: ignore[arg-type]
+        next(loaded)
+    assert set(multiprocessing.active_children()) <= before
+    assert time.monotonic() - began < 60
+
+
+def test_workers_are_born_deaf_to_the_signals_that_stop_a_run(source: Source) -> None:
+    before = set(multiprocessing.active_children())
+    with closing(batches(source, Plan(len(source), 4, seed=1), VIEW, tokenize, range(1000), 1)) as loaded:
+        next(loaded)
+        (worker,) = set(multiprocessing.active_children()) - before
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines())
+    bits = [1 << (number - 1) for number in STOPPING]
+    for name in ("SigBlk", "SigIgn"):
+        assert all(int(status[name], 16) & bit for bit in bits), name
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(STOPPING)
 
 
 def test_too_little_shared_memory_is_told_before_a_worker_starts() -> None:
@@ -159,9 +202,26 @@ def test_too_little_shared_memory_is_told_before_a_worker_starts() -> None:
     with pytest.raises(StudioError, match=r"4 loader workers need 332 MiB .*64 MiB free.*--shm-size=2g.*0 needs none"):
         check_shared_memory(needed, 64 * 2**20, 4)
     check_shared_memory(needed, needed, 4)
+    with pytest.raises(StudioError, match=r"4 loader workers for each of 8 processes need 2,65\d MiB .*--shm-size=4g"):
+        check_shared_memory(needed, 8 * needed - 1, 4, 8)
     check_shared_memory(needed, None, 4)
     free = free_shared_memory()
     assert free is None or free >= 0
+
+
+def test_the_workers_of_all_processes_of_a_machine_are_counted(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = free_shared_memory()
+    if free is None:
+        pytest.skip("This system has no /dev/shm.")
+    # As much as half of what is free: enough for one process, too much for four.
+    side = int((free / 2 / (3 * 3 * 4)) ** 0.5)
+    view, plan = View(Preprocess(side, HALF, QUARTER)), Plan(len(source), 4, seed=1)
+    batches(source, plan, view, tokenize, range(1), 1)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with pytest.raises(StudioError, match="1 loader workers for each of 4 processes need"):
+        batches(source, plan, view, tokenize, range(1), 1)
+    with pytest.raises(StudioError, match="for each of 4 processes need"):
+        picture_batches(source, Preprocess(side // 4, HALF, QUARTER), np.arange(4), 1)
 
 
 def test_no_shared_memory_is_asked_of_a_loader_without_workers(source: Source) -> None:

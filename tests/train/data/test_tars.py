@@ -145,6 +145,28 @@ def test_the_index_is_kept_and_read_again_only_where_a_shard_changed(tmp_path: P
     assert len(open_tars(data, cache)) == 7
 
 
+def test_an_index_is_kept_while_it_is_made_and_gone_on_with(tmp_path: Path) -> None:
+    folder, cache = write_shards(tmp_path / "data", [1] * 205), tmp_path / "cache"
+    data, seen = TarData(str(folder)), []
+
+    def cut(done: int, count: int) -> None:
+        assert count == 205
+        if done == 204:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        open_tars(data, cache, cut)
+    # What is known is believed: the first 200 are not read again, the others are.
+    for number in (0, 199, 200):
+        hidden = folder / f"{number:05d}.tar"
+        status = hidden.stat()
+        hidden.write_bytes(bytes(status.st_size))
+        os.utime(hidden, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert len(open_tars(data, cache, lambda done, _: seen.append(done))) == 204
+    assert seen == list(range(1, 206))
+    assert len(list(cache.iterdir())) == 2
+
+
 def test_an_index_by_other_rules_or_broken_is_not_used(tmp_path: Path) -> None:
     folder, cache = write_shards(tmp_path / "data", [3]), tmp_path / "cache"
     data = TarData(str(folder))

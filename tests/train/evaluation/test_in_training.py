@@ -16,7 +16,17 @@ from models.preprocess import Preprocess
 from models.tokenizer import DomainTokenizer
 from train.data.config import SceneData
 from train.evaluation.in_training import evaluate_in_training
-from train.evaluation.protocols import CaptionRetrieval, FolderClasses, SceneClasses, measure, open_task, shares
+from train.evaluation.protocols import (
+    CaptionRetrieval,
+    FolderClasses,
+    Protocol,
+    SceneClasses,
+    SceneStudy,
+    measure,
+    open_task,
+    shares,
+)
+from train.evaluation.spread import Ranks, Stopped
 
 
 @pytest.fixture
@@ -73,6 +83,36 @@ def test_weights_modes_gradients_and_random_numbers_stay_as_they_are(
     tensors["rng"] = torch.get_rng_state()
     assert all(torch.equal(tensors[name], tensor) for name, tensor in kept.items())
     assert {f"grad.{name}" for name, p in clip.named_parameters() if p.grad is not None} <= kept.keys()
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [SceneClasses(120), CaptionRetrieval(SceneData(3, 120)), SceneStudy(60, 1, 2), "folder"],
+    ids=lambda protocol: type(protocol).__name__,
+)
+def test_an_evaluation_is_left_at_whatever_batch_somebody_asks_for_it(
+    protocol: Protocol | str, info: CheckpointInfo, tokenizer: DomainTokenizer, tmp_path: Path
+) -> None:
+    clip = build_clip(tiny_config("differential", tokenizer.vocab_size), 5).train()
+    if isinstance(protocol, str):
+        protocol = FolderClasses(str(labelled_folder(tmp_path, {f"class {n}": 1 for n in range(60)})), "plain")
+    task = open_task(protocol, 32)
+    asked: list[int] = []
+
+    def stopped() -> bool:
+        asked.append(1)
+        return len(asked) == at
+
+    at = 0
+    evaluate_in_training(clip, info, tokenizer, [task], Ranks(stopped=stopped))
+    places = len(asked)
+    assert places >= 4
+    for at in (1, 2, places // 2, places):
+        asked.clear()
+        with pytest.raises(Stopped):
+            evaluate_in_training(clip, info, tokenizer, [task], Ranks(stopped=stopped))
+        assert len(asked) == at
+        assert all(part.training for part in clip.modules())
 
 
 def test_modes_come_back_when_the_evaluation_fails(

@@ -1,0 +1,120 @@
+"""A view of Compare as a query string, and back: what is written into the address of the page.
+
+Pure: names and numbers are checked against what there is, and what cannot be is left out with a sentence about it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from models import StudioError
+from studio.asked import LONGEST_TEXT, alpha_asked
+from studio.panels import FEWEST, MOST, SOURCES, Known, Panel, checked_panel
+
+# The viewer writes the same keys (viewer/link.js).
+CHOICES: dict[str, tuple[str, ...]] = {
+    "direction": ("reads", "read by"),
+    "source": tuple(SOURCES),
+    "scale": ("raw", "uniform", "row"),
+    "ramp": ("linear", "root"),
+    "drawing": ("patches", "smooth"),
+    "aside": ("none", "sinks", "prefix"),
+}
+_LARGEST = 9999
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a link asks for.
+
+    Attributes:
+        picture: the picture's token, "" for none.
+        left: name of the left model, "" for none.
+        right: likewise.
+        state: the viewer's settings that the link names; what it does not name is absent.
+        remarks: sentences on what was left out.
+    """
+
+    picture: str = ""
+    left: str = ""
+    right: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
+    """The link that query parameters make; unknown parameters are none of ours and are left alone.
+
+    Args:
+        parameters: keys and values as they stand in the address; `p` stands once a panel, as "kind.head.model", or
+            "kind.head.own.model" for one with a colour range of its own.
+        known: tells whether a model is here.
+    """
+    given = [(key, value) for key, value in parameters if isinstance(value, str)]
+    single = dict(given)
+    remarks: list[str] = []
+    panels: list[dict[str, Any]] = []
+    for key, value in given:
+        if key != "p" or len(panels) == MOST:
+            continue
+        try:
+            panels.append(_panel(value, known).plain())
+        except StudioError:
+            remarks.append(f"The link's panel “{value[:80]}” cannot be shown here: its model or map is not here.")
+    state: dict[str, Any] = {}
+    if len(panels) >= FEWEST:
+        state["panels"] = panels
+    for key, choices in CHOICES.items():
+        if single.get(key) in choices:
+            state[key] = single[key]
+    for key in ("layer", "from"):
+        if (number := _whole(single.get(key))) is not None:
+            state[key] = number
+    if (alpha := _alpha(single.get("alpha"))) is not None:
+        state["alpha"] = alpha
+    if (query := _query(single.get("query", ""), known)) is not None:
+        state["query"] = query
+    text = single.get("text", "").strip()[:LONGEST_TEXT]
+    if text:
+        state["text"] = text
+    picture = single.get("picture", "")
+    if picture and not (len(picture) == 32 and set(picture) <= set("0123456789abcdef")):
+        remarks.append("The link's picture is not named as this page names pictures, so it is left out.")
+        picture = ""
+    sides = [single.get(side, "") for side in ("left", "right")]
+    left, right = (side if known(side) else "" for side in sides)
+    remarks += [
+        f"The link's model “{side[:80]}” is not here: bring it first."
+        for side in sides
+        if side not in ("", left, right)
+    ]
+    return Link(picture, left, right, state, tuple(dict.fromkeys(remarks)))
+
+
+def _panel(text: str, known: Known) -> Panel:
+    kind, _, rest = text.partition(".")
+    head, _, name = rest.partition(".")
+    own = name.startswith("own.") and not known(name)
+    asked = {"kind": kind, "head": head if head == "mean" else _whole(head), "model": name[4:] if own else name}
+    return checked_panel(asked | {"own": own}, known)
+
+
+def _whole(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 4:
+        return None
+    return min(int(text), _LARGEST)
+
+
+def _alpha(text: str | None) -> float | None:
+    try:
+        return alpha_asked(float(text)) if text is not None else None
+    except (ValueError, StudioError):
+        return None
+
+
+def _query(text: str, known: Known) -> list[int | str] | None:
+    """[row, column, model] of "row.column.model"."""
+    row, _, rest = text.partition(".")
+    col, _, model = rest.partition(".")
+    places = _whole(row), _whole(col)
+    return None if None in places or not known(model) else [*places, model]  # type: ignore[list-item]

@@ -1,0 +1,128 @@
+"""Before and after an intervention in words and bars, as HTML with every text of a person escaped."""
+
+import html
+from collections.abc import Sequence
+
+import torch
+
+from studio.intervening import Outcome, Refused
+from studio.zeroshot import Prompt
+
+SHOWN = 8  # further classes are folded away
+SIDES = ("left", "right")
+
+
+def outcome_html(prompts: list[Prompt], outcomes: Sequence[Outcome | Refused], problem: str = "") -> str:
+    """One card a model: its edits, how far its embeddings moved, and each class before and after.
+
+    Args:
+        prompts: the classes, which stand in the same order in all cards.
+        outcomes: of the left and the right model.
+        problem: what is wrong with the classes, where there are none.
+    """
+    order = _order(len(prompts), outcomes)
+    cards = "".join(
+        _refused(outcome) if isinstance(outcome, Refused) else _card(side, prompts, order, outcome)
+        for side, outcome in zip(SIDES, outcomes, strict=True)
+    )
+    alone = "One class alone cannot be ranked, so its cosine is what there is to read." if len(prompts) == 1 else ""
+    notes = [problem or alone or ("Probabilities are among these classes only." if prompts else "")]
+    return f'<div class="oc"><div class="oc-cards">{cards}</div>{"".join(map(_note, filter(None, notes)))}</div>'
+
+
+def message_html(message: str) -> str:
+    """A sentence, escaped."""
+    return f'<div class="oc">{_note(message)}</div>'
+
+
+def probabilities(outcome: Outcome) -> tuple[list[float], list[float]]:
+    """Softmax over the prompts of cosine times the model's scale, before and after."""
+    before, after = (
+        torch.softmax(run.cosine * outcome.model.logit_scale, 0).tolist() for run in (outcome.before, outcome.after)
+    )
+    return before, after
+
+
+def _order(count: int, outcomes: Sequence[Outcome | Refused]) -> list[int]:
+    """Classes that some model finds likely, before or after, come first."""
+    top = [0.0] * count
+    for outcome in outcomes:
+        if isinstance(outcome, Outcome) and outcome.before.texts is not None:
+            top = [
+                total + max(pair) for total, pair in zip(top, zip(*probabilities(outcome), strict=True), strict=True)
+            ]
+    return sorted(range(count), key=lambda index: -top[index])
+
+
+def _card(side: str, prompts: list[Prompt], order: list[int], outcome: Outcome) -> str:
+    words = (
+        f'<p class="oc-words"><b>Intervention</b> {html.escape(" · ".join(outcome.words))}</p>'
+        if outcome.words
+        else '<p class="oc-words">No edit is chosen: after is before.</p>'
+    )
+    moved = f"<dt>picture embedding</dt><dd>{_signed(outcome.moved, 3)}</dd>"
+    texts = outcome.texts_moved
+    if texts and min(texts) < 1 - 1e-6:
+        mean, least = _signed(sum(texts) / len(texts), 3), _signed(min(texts), 3)
+        moved += f"<dt>class texts, mean (least)</dt><dd>{mean} ({least})</dd>"
+    moved = f'<dl class="oc-moved"><dt class="oc-what">cosine before · after</dt>{moved}</dl>'
+    ranks = _ranks(prompts, order, outcome) if outcome.before.texts is not None else ""
+    unread = _note(outcome.unread) if outcome.unread else ""
+    title = html.escape(outcome.model.title)
+    return f'<section class="oc-card oc-{side}"><h4>{title}</h4>{words}{moved}{ranks}{unread}</section>'
+
+
+def _ranks(prompts: list[Prompt], order: list[int], outcome: Outcome) -> str:
+    before, after = probabilities(outcome)
+    rows = [
+        _row(
+            prompts[index],
+            (before[index], after[index]) if len(prompts) > 1 else None,
+            (float(outcome.before.cosine[index]), float(outcome.after.cosine[index])),
+            (_rank(before, index), _rank(after, index)),
+        )
+        for index in order
+    ]
+    heads = "".join(
+        f'<th scope="col">{name}</th>' for name in ("class", "before, after", "probability", "cosine", "rank")
+    )
+    table = f'<table class="oc-ranks"><thead><tr>{heads}</tr></thead><tbody>{{}}</tbody></table>'
+    rest = rows[SHOWN:]
+    folded = f"<details><summary>{len(rest)} more classes</summary>{table.format(''.join(rest))}</details>"
+    return table.format("".join(rows[:SHOWN])) + (folded if rest else "")
+
+
+def _row(
+    prompt: Prompt, chances: tuple[float, float] | None, cosines: tuple[float, float], ranks: tuple[int, int]
+) -> str:
+    bars = "".join(
+        f'<i class="{name}" style="width:{100 * max(share, 0.0):.1f}%"></i>'
+        for name, share in zip(("oc-before", "oc-after"), chances or cosines, strict=True)
+    )
+    chance = "–" if chances is None else _arrow(*(f"{100 * share:.0f} %" for share in chances))
+    place = "–" if chances is None else _arrow(*map(str, ranks))
+    label = f'<th scope="row" title="{html.escape(prompt.text, quote=True)}">{html.escape(prompt.label)}</th>'
+    numbers = f"<td>{chance}</td><td>{_arrow(*map(_signed, cosines))}</td><td>{place}</td>"
+    return f'<tr>{label}<td class="oc-bars" aria-hidden="true">{bars}</td>{numbers}</tr>'
+
+
+def _arrow(before: str, after: str) -> str:
+    """Both values, the second one strong where it differs."""
+    return f"{before} → <b>{after}</b>" if before != after else f"{before} → {after}"
+
+
+def _rank(chances: list[float], index: int) -> int:
+    return 1 + sum(chance > chances[index] for chance in chances)
+
+
+def _refused(refused: Refused) -> str:
+    return f'<section class="oc-card"><h4>{html.escape(refused.title)}</h4>{_note(refused.reason)}</section>'
+
+
+def _note(message: str) -> str:
+    return f'<p class="oc-note" role="status">{html.escape(message)}</p>'
+
+
+def _signed(value: float, digits: int = 2) -> str:
+    """With a true minus sign, and no minus zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")

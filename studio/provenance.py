@@ -1,0 +1,58 @@
+"""Where a figure comes from: models as they were found, versions of packages."""
+
+import re
+import sys
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+
+from models import LoadedModel
+from models.zoo import SHIPPED
+from studio.recipe import Found
+
+_PACKAGES = ("torch", "torchvision", "open_clip_torch", "timm", "numpy", "pillow")
+# The cache of the Hub keeps repository and revision in the path: models--org--name/snapshots/<commit>/<file>.
+_HUB_CACHE = re.compile(r"models--(?P<name>[^/]+)/snapshots/(?P<revision>[0-9a-f]+)")
+
+
+def model_found(name: str, model: LoadedModel, sha256: str) -> Found:
+    """A loaded model as a recipe keeps it, under the name that the panels use, with the hash of its weights."""
+    return Found(
+        name,
+        model.title,
+        source_of(model),
+        model.origin.family,
+        sha256,
+        model.preprocess_settings,
+        model.vision.lambdas(),
+        model.origin.assumed,
+        model.origin.given,
+    )
+
+
+def source_of(model: LoadedModel) -> str:
+    """What `load_model` takes to load it anywhere, or "" for a file that somebody brought: its path is theirs alone."""
+    path = model.origin.path
+    if path.resolve().parent == SHIPPED.resolve():
+        return path.name
+    cached = _HUB_CACHE.search(path.as_posix())
+    if cached is None:
+        return ""
+    if "/" in model.name:
+        return f"open_clip:{model.name}"
+    return f"hf-hub:{cached['name'].replace('--', '/')}@{cached['revision']}"
+
+
+@lru_cache(maxsize=1)
+def _versions() -> tuple[tuple[str, str], ...]:
+    found = [("python", sys.version.split()[0])]
+    for name in _PACKAGES:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    return tuple(found)
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of what numbers and pixels depend on."""
+    return dict(_versions())

@@ -1,0 +1,1 @@
+"""Figures without a browser: a recipe and what models did with a picture -> arrays, numbers, PNG and SVG."""

@@ -1,0 +1,153 @@
+"""What a figure is put together from; `raster` and `vector` each draw these few shapes.
+
+Lengths are in points, 1/72 inch, from the top left; colours are hexadecimal as "#1f2933".
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from PIL import Image, ImageFont
+
+FONTS = Path(__file__).resolve().parent / "fonts"
+# Text is measured at this size and scaled, so that both outputs break lines at the same words.
+_MEASURED_AT = 100
+
+
+Anchor = Literal["start", "middle", "end"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A rectangle: left, top, width, height."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+@dataclass(frozen=True)
+class Words:
+    """One line of text; `y` is its baseline."""
+
+    x: float
+    y: float
+    text: str
+    size: float
+    bold: bool = False
+    colour: str = "#1f2933"
+    anchor: Anchor = "start"
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A picture in grey that fills a place."""
+
+    place: Place
+    image: Image.Image
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Colours (R, C, 3) in 8 bits, one rectangle each, where `drawn` (R, C) is true; `opacity` is that of all."""
+
+    place: Place
+    colours: np.ndarray
+    drawn: np.ndarray
+    opacity: float
+
+
+@dataclass(frozen=True)
+class Hatching:
+    """Slanted lines over places, `gap` points apart, over a tint of `opacity`; no lines where `width` is 0."""
+
+    places: tuple[Place, ...]
+    colour: str
+    gap: float
+    width: float
+    tint: str = "#000000"
+    opacity: float = 0.0
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Straight lines (x0, y0, x1, y1)."""
+
+    ends: tuple[tuple[float, float, float, float], ...]
+    colour: str
+    width: float
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The edge of a place: a light line on a dark one, to be seen on every ground."""
+
+    place: Place
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A colour bar, with colours straight between evenly spaced stops."""
+
+    place: Place
+    stops: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Shapes of which only what lies inside of a place is seen."""
+
+    place: Place
+    shapes: tuple["Shape", ...] = field(default_factory=tuple)
+
+
+Shape = Words | Photo | Cells | Hatching | Lines | Outline | Bar | Clip
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A whole figure on white: its size in points and its shapes, later ones over earlier ones."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    title: str
+    description: str
+
+
+@lru_cache(maxsize=64)
+def font(pixels: float, bold: bool) -> ImageFont.FreeTypeFont:
+    """The font that comes with the project, which has Greek letters and mathematical signs."""
+    path = FONTS / ("DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf")
+    return ImageFont.truetype(str(path), pixels, layout_engine=ImageFont.Layout.BASIC)
+
+
+def text_width(text: str, size: float, bold: bool = False) -> float:
+    """Width of one line in points."""
+    return font(_MEASURED_AT, bold).getlength(text) * size / _MEASURED_AT
+
+
+def wrapped(text: str, width: float, size: float) -> list[str]:
+    """The text in lines of at most `width` points; a word that is too long alone is cut."""
+    lines: list[str] = []
+    for word in text.split():
+        joined = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(joined, size) <= width:
+            lines[-1] = joined
+        else:
+            lines.append(shortened(word, width, size))
+    return lines
+
+
+def shortened(text: str, width: float, size: float, bold: bool = False) -> str:
+    """The text, cut with an ellipsis where it is wider than `width` points."""
+    text = " ".join(text.split())
+    if text_width(text, size, bold) <= width:
+        return text
+    while text and text_width(text + "…", size, bold) > width:
+        text = text[:-1]
+    return text.rstrip() + "…"

@@ -1,0 +1,273 @@
+"""The picture segmented by typed classes, with softmax, with entmax and with every control in the same preset.
+
+Only the last layer is changed, which is where the presets read. What is measured is measured at pixels, after the
+cosine maps were brought there bilinearly, as the published codes do it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from models import LoadedModel, Normalizer, Recording, StudioError, localisation, record, statistics
+from models.dense import dense_features
+from models.geometry import ImageGeometry
+from models.intervention import (
+    Edit,
+    Identity,
+    MatchedEntropy,
+    Neighbourhood,
+    RandomMask,
+    SupportOf,
+    TopK,
+    UseNormalizer,
+    UseSource,
+    edited_maps,
+)
+from models.presets import Preset, find_preset
+from models.segmentation import Softmax, class_maps, phrase_maps, to_original, upsample
+from models.text_classifier import TextClassifier, text_classifier
+from studio.sparsity import RULES, Rule
+from studio.sparsity_panels import decimal, percent
+from studio.strip import Fact, MapPanel, no_map
+from studio.truth import Truth
+
+LONGEST = 448  # of the side at which mIoU and AUROC are measured, in pixels
+SCORE = Softmax(40.0)
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """What is asked.
+
+    Attributes:
+        preset: name of how dense features are read out.
+        classes: one an entry, synonyms with commas between.
+        template: with one {}, or empty.
+        alpha: of entmax, and of what the controls are matched to.
+        background: pixels whose best class has a lower probability than this are ground; 0 leaves ground out.
+    """
+
+    preset: str
+    classes: tuple[str, ...]
+    template: str
+    alpha: float
+    background: float = 0.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well class maps fit a mask; NaN where there is nothing to measure.
+
+    Attributes:
+        miou: mean over `counted` of intersection by union.
+        auroc: mean over `counted` of the chance that a pixel of the class has a higher cosine than another pixel.
+        counted: classes of the mask that were typed, and the ground if it is predicted.
+    """
+
+    miou: float
+    auroc: float
+    counted: tuple[str, ...]
+
+
+def column_edits(preset: Preset, rule: Rule, alpha: float) -> tuple[Edit, ...]:
+    """The preset with a rule in the place of its softmax, in the last layer.
+
+    Raises:
+        StudioError: the preset has no map that could be made sparse.
+    """
+    normalizer = Normalizer(alpha)
+    if rule == "softmax":
+        return preset.edits
+    if rule == "identity":
+        return (
+            Identity(-1),
+            *(edit for edit in preset.edits if not isinstance(edit, UseSource | Neighbourhood | Identity)),
+        )
+    if any(isinstance(edit, Identity) for edit in preset.edits):
+        raise StudioError(
+            f"In {preset.title} every patch attends to itself alone, so there is no map that α could make sparse: "
+            "choose SCLIP, ClearCLIP, NACLIP or CLIP."
+        )
+    if alpha == 1.0:
+        return preset.edits
+    rules: dict[Rule, Edit] = {
+        "entmax": UseNormalizer(normalizer, -1),
+        "top-k": TopK(SupportOf(normalizer), -1),
+        "random keys": RandomMask(SupportOf(normalizer), layers=-1),
+        "matched entropy": MatchedEntropy(normalizer, -1),
+    }
+    return (*preset.edits, rules[rule])
+
+
+def segment(
+    model: LoadedModel,
+    image: Image.Image,
+    asked: Segmentation,
+    truth: Truth | None,
+    rules: tuple[Rule, ...] = RULES,
+) -> Iterator[MapPanel]:
+    """A panel a rule; what a model or a preset cannot do is said in the panel's place.
+
+    Raises:
+        StudioError: classes or a template that cannot be read.
+    """
+    preset = find_preset(asked.preset)
+    pixels, geometry = model.preprocess(image)
+    classifier = text_classifier(model, asked.classes, (asked.template.strip() or "{}",))
+    for rule in rules:
+        title = rule if rule in ("softmax", "identity") else f"{rule}, α = {asked.alpha:g}"
+        of = f"{model.title}, {preset.title}"
+        try:
+            edits = column_edits(preset, rule, asked.alpha)
+            with record(model.vision) as recording:
+                features = dense_features(model, pixels[None], replace(preset, edits=edits))
+        except StudioError as error:
+            yield no_map(title, of, geometry, str(error))
+            continue
+        cosines = phrase_maps(features, classifier)
+        yield _panel(
+            title, of, rule, cosines, classifier, geometry, asked, truth, _patch_facts(model, edits, recording)
+        )
+
+
+def truth_panel(truth: Truth, size: tuple[int, int], classes: tuple[str, ...]) -> MapPanel:
+    """The mask itself, in the classes' colours; ground and classes that were not typed are hatched."""
+    labels = _labels_at(truth, _working_size(size))
+    found = typed_labels(truth, classes)
+    values = np.full(labels.shape, np.nan)
+    for label, index in found.items():
+        values[labels == label] = index
+    whole = ImageGeometry(size, labels.shape, (0, 0), labels.shape)
+    missing = [name for at, name in enumerate(truth.classes, 1) if at not in found]
+    facts = (Fact("not typed", ", ".join(missing)),) if missing else ()
+    return MapPanel("mask", truth.source, values, whole, "classes", facts=facts)
+
+
+def measure(
+    cosines: Tensor, classifier: TextClassifier, geometry: ImageGeometry, truth: Truth, background: float
+) -> Score:
+    """Hold cosine maps of phrases (1, S, R, C) against a mask, at pixels of the picture that the model saw."""
+    size = _working_size(geometry.original)
+    phrases = to_original(cosines, replace(geometry, original=size))
+    labels, found = _labels_at(truth, size), typed_labels(truth, classifier.classes)
+    seen = ~np.isnan(phrases[0, 0].numpy())
+    cosine = class_maps(phrases, classifier).values[0]
+    chances = class_maps(phrases, classifier, SCORE).values[0]
+    ground = len(classifier.classes)
+    predicted = np.where(background > chances.amax(0).numpy(), ground, cosine.argmax(0).numpy())
+    wanted = np.full(labels.shape, -1)
+    for label, index in found.items():
+        wanted[labels == label] = index
+    if background > 0:
+        wanted[labels == 0] = ground
+    kept = seen & (wanted >= 0)
+    counted = [
+        index
+        for index in (*sorted(set(found.values())), *([ground] if background > 0 else []))
+        if (kept & (wanted == index)).any()
+    ]
+    ious = [_iou(predicted[kept] == index, wanted[kept] == index) for index in counted]
+    curves = [
+        _auroc(cosine[index], torch.from_numpy(seen), torch.from_numpy(wanted == index))
+        for index in counted
+        if index < ground
+    ]
+    names = tuple("ground" if index == ground else classifier.classes[index] for index in counted)
+    alone = len(classifier.classes) == 1 and background == 0
+    return Score(
+        float("nan") if alone or not ious else float(np.mean(ious)),
+        float(np.mean(curves)) if curves else float("nan"),
+        names,
+    )
+
+
+def _panel(
+    title: str,
+    of: str,
+    rule: Rule,
+    cosines: Tensor,
+    classifier: TextClassifier,
+    geometry: ImageGeometry,
+    asked: Segmentation,
+    truth: Truth | None,
+    facts: tuple[Fact, ...],
+) -> MapPanel:
+    if truth is not None:
+        score = measure(cosines, classifier, geometry, truth, asked.background)
+        over = f"Over {', '.join(score.counted) or 'no class of the mask'}"
+        facts = (
+            Fact("mIoU", percent(score.miou), meaning=f"Mean intersection by union. {over}."),
+            Fact("AUROC", decimal(score.auroc), meaning=f"Of the cosine of a class against all other pixels. {over}."),
+            *facts,
+        )
+    if len(classifier.classes) == 1:
+        return MapPanel(
+            title, of, class_maps(cosines, classifier).values[0, 0].numpy(), geometry, "signed", "cosine", "", facts
+        )
+    phrases = upsample(cosines, geometry.input)
+    chances = class_maps(phrases, classifier, SCORE).values[0]
+    values = class_maps(phrases, classifier).values[0].argmax(0).double()
+    values[chances.amax(0) < asked.background] = torch.nan
+    return MapPanel(
+        title,
+        of,
+        values.numpy(),
+        geometry,
+        "classes",
+        facts=facts,
+        badges=() if rule in ("softmax", "entmax") else ("control",),
+    )
+
+
+def _patch_facts(model: LoadedModel, edits: tuple[Edit, ...], recording: Recording) -> tuple[Fact, ...]:
+    """How sparse the last layer is for patches, and how much of their mass they give themselves."""
+    last, prefix = model.vision.layers - 1, model.vision.layout.tokens - model.vision.layout.patches  # type: ignore
+    weights = edited_maps(model.vision, edits, last, recording[last]).weights[0]
+    kept = statistics.support(weights)[:, prefix:].float().mean()
+    own = statistics.self_mass(weights)[:, prefix:].nanmean()
+    return (
+        Fact(
+            "support",
+            f"{float(kept):.0f} of {weights.shape[-1]}",
+            meaning="Keys of a patch, mean over patches and heads.",
+        ),
+        Fact(
+            "on itself",
+            percent(float(own)),
+            meaning="Share of its mass that a patch gives itself: 100 % is the identity.",
+        ),
+    )
+
+
+def _working_size(size: tuple[int, int]) -> tuple[int, int]:
+    shrink = min(1.0, LONGEST / max(size))
+    return max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
+
+
+def _labels_at(truth: Truth, size: tuple[int, int]) -> np.ndarray:
+    rows, cols = (
+        ((np.arange(n) + 0.5) * full / n).astype(int) for n, full in zip(size, truth.labels.shape, strict=True)
+    )
+    return truth.labels[np.ix_(rows, cols)]
+
+
+def typed_labels(truth: Truth, classes: tuple[str, ...]) -> dict[int, int]:
+    """Labels of the mask -> the typed class of that name."""
+    names = [name.casefold().strip() for name in classes]
+    return {
+        at: names.index(name.casefold().strip())
+        for at, name in enumerate(truth.classes, 1)
+        if name.casefold().strip() in names
+    }
+
+
+def _iou(predicted: np.ndarray, wanted: np.ndarray) -> float:
+    return float((predicted & wanted).sum() / (predicted | wanted).sum())
+
+
+def _auroc(cosine: Tensor, seen: Tensor, wanted: Tensor) -> float:
+    return float(localisation.auroc(cosine.flatten()[None], (seen & wanted).flatten(), (seen & ~wanted).flatten()))

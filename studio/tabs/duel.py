@@ -1,0 +1,130 @@
+"""The section of the Explain tab in which maps compete: whose order of patches says best what the model needs."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from models import StudioError
+from studio.attribution import drained
+from studio.duel import DEPTHS, FEWEST_POINTS, MOST_POINTS, SEEDS, Side, duel, passes_of_duel
+from studio.duel_figure import areas_table, curve_figure
+from studio.examples import data_url
+from studio.failures import told_steps
+from studio.frame import preview
+from studio.looked_at import LookedAt
+from studio.prompts import prompts_of
+from studio.service import Service
+from studio.similarity import BASELINES
+from studio.uploads import Upload
+from studio.viewer.explained import explained_html, status_line
+
+INTRO = (
+    "### Faithfulness duel\n"
+    "Patches are taken out of the picture (deletion) or put into a bare one (insertion) in the order of each map, "
+    "highest first, and the similarity is followed. CLIP's A is judged on CLIP; A1, A1 − λA2 (in signed order) and "
+    "relevance on DiffCLIP. **A good map falls fast and rises fast; what does not beat the random order explains "
+    "nothing, however clean it looks.**"
+)
+NOTE = (
+    "Areas are the mean cosine over the curve: lower is better for deletion, higher for insertion. “Beyond random” is "
+    f"more than two standard deviations of {SEEDS} random orders. Areas of two models are not comparable, since their "
+    "cosines have different ranges; compare each with its own random order. One picture is no evidence."
+)
+# A, relevance; A1, A1 - lambda A2, relevance.
+MAPS = (2, 3)
+POINTS = 14
+
+
+def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox, long_event: dict[str, Any]) -> None:
+    """Make the widgets, below those that are there, and wire them.
+
+    Args:
+        at: the picture and the models.
+        service: the models.
+        prompts: the texts of the tab; the first stands in where the duel is given none.
+        long_event: settings of an event that takes long.
+    """
+    gr.Markdown(INTRO)
+    with gr.Row(equal_height=False, elem_classes="studio-explain"):
+        with gr.Column(scale=8, min_width=280), gr.Group(), gr.Row():
+            text = gr.Textbox(
+                label="Text of the duel",
+                placeholder="Empty: the first of the texts above",
+                lines=1,
+                max_lines=1,
+                elem_id="duel-text",
+                interactive=True,
+            )
+            depth = gr.Dropdown(list(DEPTHS), value=DEPTHS[0], label="Layers", elem_id="duel-depth", interactive=True)
+            bare = gr.Dropdown(
+                list(BASELINES), value=BASELINES[0], label="Bare picture", elem_id="duel-baseline", interactive=True
+            )
+            points = gr.Slider(
+                FEWEST_POINTS, MOST_POINTS, POINTS, step=1, label="Steps", elem_id="duel-points", interactive=True
+            )
+        with gr.Column(scale=2, min_width=180):
+            run = gr.Button("Run the duel", variant="primary", size="sm", elem_id="duel-run")
+            stop = gr.Button("Stop", size="sm", elem_id="duel-stop")
+            cost = status_line(_cost(POINTS), elem_id="duel-cost")
+            status = status_line("", elem_id="duel-status")
+    table = explained_html(elem_id="duel-table")
+    with gr.Row():
+        plots = [gr.Plot(show_label=False, visible=False, elem_id=f"duel-{kind}") for kind in ("deletion", "insertion")]
+
+    @told_steps
+    def run_duel(
+        picture: Upload | None,
+        left: str,
+        right: str,
+        texts: str,
+        own: str,
+        layers: str,
+        baseline: str,
+        count: float,
+        progress: gr.Progress = gr.Progress(),  # noqa: B008 - Gradio finds it by its default
+    ) -> Iterator[tuple[Any, ...]]:
+        if picture is None:
+            raise StudioError("There is no picture for a duel: choose a file, or one of the example scenes.")
+        prompt = prompts_of(own if own.strip() else texts, service.example(picture.token))[0]
+        sides: list[Side] = []
+        made, started = 0, time.monotonic()
+        looks = [service.look(name, picture.image) for name in (left, right)]
+        total = sum(passes_of_duel(MAPS[look.model.vision.differential], round(count)) for look in looks)
+        for look in looks:
+            pixels = look.model.preprocess(picture.image)[0]
+            steps = duel(look, pixels, prompt, layers, baseline, round(count))  # pyright: ignore[reportArgumentType]
+            for passes in drained(steps, sides):
+                made += passes
+                progress((min(made, total), total), unit="passes")
+                yield gr.skip(), gr.skip(), gr.skip(), f"{made} of {total} passes"
+        heading = f"“{prompt}” · {layers} · taken out: {baseline}"
+        shown = preview(picture.image, (0, 0, picture.image.height, picture.image.width))
+        shown.thumbnail((300, 300))
+        figures = [
+            gr.Plot(curve_figure(sides, kind, f"{kind.capitalize()}: “{prompt}”"), visible=True)
+            for kind in ("deletion", "insertion")
+        ]
+        yield (
+            areas_table(sides, data_url(shown), heading, NOTE),
+            *figures,
+            f"{made} passes in {time.monotonic() - started:.1f} s",
+        )
+
+    ran = run.click(
+        run_duel,
+        [*at.inputs, prompts, text, depth, bare, points],
+        [table, *plots, status],
+        api_visibility="private",
+        show_progress_on=[status],
+        **long_event,
+    )
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    stop.click(lambda: "Stopped.", None, status, cancels=[ran], **private)
+    points.change(_cost, points, cost, trigger_mode="always_last", **private)
+
+
+def _cost(points: float) -> str:
+    few, many = (passes_of_duel(maps, round(points)) for maps in MAPS)
+    return f"{few} passes of CLIP, {many} of DiffCLIP."

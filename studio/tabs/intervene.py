@@ -1,0 +1,279 @@
+"""The tab on which a model is run as changed: edits of both models, and what they do to similarities and maps."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from gradio.components import Component
+
+from models import StudioError
+from studio.changes import controls_value
+from studio.examples import Example, thumbnail
+from studio.failures import told, told_steps
+from studio.intervened_maps import map_choice, maps_value
+from studio.intervening import changed_model
+from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.outcome import message_html, outcome_html
+from studio.service import Service
+from studio.sweeping import Sweep, swept_models
+from studio.uploads import Upload, picture_field
+from studio.viewer import scene_strip
+from studio.viewer.bench import edit_bench
+from studio.viewer.outcome import outcome_page
+from studio.viewer.strip import map_strip
+from studio.zeroshot import parse_prompts
+
+INTRO = (
+    "Here the model itself is run with edits (an *intervention*): what is changed in one layer reaches every layer "
+    "behind it, the similarities and the ranking. Each model has its own table; “before” is the model as it is."
+)
+PARTS = [("what multiplies V: A, A1 − λA2", "weights"), ("A1", "a1"), ("λA2", "subtracted")]
+SWEPT = [("vision tower", "vision"), ("text tower", "text")]
+LAYERS = [("all layers", False), ("the layer of the maps", True)]
+SWEEP_INTRO = (
+    "λ from 0 to 1.5 in steps of 0.1, a run each; the other edits above stay. The control is the same with an A2 that "
+    "knows nothing of the picture. 33 runs a model that has λ."
+)
+NO_PICTURE = "There is no picture to run the models on: choose a file, or one of the example scenes."
+
+
+@dataclass(frozen=True)
+class _Widgets:
+    benches: tuple[gr.HTML, gr.HTML]
+    classes: gr.Textbox
+    template: gr.Textbox
+    layer: gr.Slider
+    head: gr.Dropdown
+    part: gr.Radio
+    run: gr.Button
+    other: gr.Image
+    scenes: gr.HTML
+    outcome: gr.HTML
+    maps: gr.HTML
+    tower: gr.Radio
+    only: gr.Radio
+    sweep: gr.Button
+    stop: gr.Button
+    swept: gr.HTML
+    plots: tuple[gr.Plot, ...]
+
+    @property
+    def asked(self) -> list[Component]:
+        """What a run needs beside the picture and the models, in the order of the handlers' arguments."""
+        return [*self.benches, self.classes, self.template, self.layer, self.head, self.part, self.other]
+
+
+def intervene_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: tuple[Example, ...]) -> None:
+    """Make the widgets and wire them; the first run comes when the tab is opened."""
+    widgets = _widgets(examples)
+    _wire_runs(tab, looked_at, widgets, service)
+    _wire_other(widgets, examples)
+    _wire_sweep(looked_at, widgets, service)
+
+
+def _widgets(examples: tuple[Example, ...]) -> _Widgets:
+    objects = dict.fromkeys(name for example in examples for name in example.objects)
+    scenes = [{"url": thumbnail(example), "caption": example.caption} for example in examples]
+    gr.Markdown(INTRO)
+    with gr.Row(equal_height=False):
+        benches = [
+            _in_column(lambda side=side: edit_bench(elem_id=f"bench-{side}"), min_width=330)
+            for side in ("left", "right")
+        ]
+    fold = gr.Accordion("Another picture, for its A2", open=False, elem_id="intervene-other-fold")
+    with fold, gr.Row(equal_height=False):
+        other = picture_field(label="Another picture", height=150, elem_id="intervene-other", interactive=True)
+        with gr.Column(min_width=200):
+            strip = scene_strip(scenes, elem_id="intervene-scenes", visible=bool(examples))
+    with gr.Row(equal_height=False):
+        with gr.Column(min_width=300), gr.Group():
+            classes = _text(", ".join(objects), "Zero-shot classes, by line or by comma", "intervene-classes", 2)
+            template = _text("a photo of a {}", "Template; {} is the class", "intervene-template", 1)
+        with gr.Column(min_width=300), gr.Group():
+            layer = gr.Slider(0, 11, 0, step=1, label="Layer of the maps", elem_id="intervene-layer", interactive=True)
+            with gr.Row():
+                head = gr.Dropdown(["mean"], value="mean", label="Head", elem_id="intervene-head", interactive=True)
+                part = _choice(PARTS, "weights", "Map", "intervene-part")
+    run = gr.Button("Run with these edits", variant="primary", size="sm", elem_id="intervene-run")
+    outcome = outcome_page(elem_id="intervene-outcome")
+    maps = map_strip(elem_id="intervene-maps", label="Maps before and after the intervention")
+    gr.Markdown(f"#### Sweep λ\n{SWEEP_INTRO}")
+    with gr.Row(equal_height=True):
+        tower = _choice(SWEPT, "vision", "λ of the", "sweep-tower")
+        only = _choice(LAYERS, False, "in", "sweep-only")
+        with gr.Column(min_width=140):
+            sweep = gr.Button("Sweep λ", variant="primary", size="sm", elem_id="sweep-run")
+            stop = gr.Button("Stop", size="sm", elem_id="sweep-stop")
+    swept = outcome_page(elem_id="sweep-words")
+    plots = []
+    for side in ("left", "right"):
+        with gr.Row(equal_height=False):
+            plots += [
+                gr.Plot(show_label=False, visible=False, min_width=300, elem_id=f"sweep-{side}-{what}")
+                for what in ("classes", "inside")
+            ]
+    return _Widgets(
+        (benches[0], benches[1]),
+        classes,
+        template,
+        layer,
+        head,
+        part,
+        run,
+        other,
+        strip,
+        outcome,
+        maps,
+        tower,
+        only,
+        sweep,
+        stop,
+        swept,
+        tuple(plots),
+    )
+
+
+def _in_column(make: Callable[[], gr.HTML], min_width: int) -> gr.HTML:
+    with gr.Column(min_width=min_width):
+        return make()
+
+
+def _text(value: str, label: str, elem_id: str, lines: int) -> gr.Textbox:
+    return gr.Textbox(value, label=label, lines=lines, max_lines=6, elem_id=elem_id, interactive=True)
+
+
+def _choice(choices: list[tuple[str, Any]], value: Any, label: str, elem_id: str) -> gr.Radio:
+    return gr.Radio(choices, value=value, label=label, min_width=200, elem_id=elem_id, interactive=True)
+
+
+def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None:
+    private: dict[str, Any] = {**MODEL_EVENT, "api_visibility": "private", "show_progress": "hidden"}
+
+    @told
+    def fill(left: str, right: str, left_edits: Any, right_edits: Any, layer: float) -> tuple[Any, ...]:
+        return _filled(service, (left, right), (left_edits, right_edits), layer)
+
+    def ran(picture: Upload, left: str, right: str, *asked: Any) -> tuple[str, dict[str, Any] | None]:
+        return _ran(service, picture, (left, right), *asked)
+
+    @told
+    def run_edits(picture: Upload | None, left: str, right: str, *asked: Any) -> tuple[str, dict[str, Any] | None]:
+        if picture is None:
+            raise StudioError(NO_PICTURE)
+        return ran(picture, left, right, *asked)
+
+    @told
+    def run_opened(picture: Upload | None, left: str, right: str, *asked: Any) -> tuple[str, dict[str, Any] | None]:
+        return (message_html(NO_PICTURE), None) if picture is None else ran(picture, left, right, *asked)
+
+    filled = [*w.benches, w.layer, w.head]
+    filling = [at.left, at.right, *w.benches, w.layer]
+    results = [w.outcome, w.maps]
+    tab.select(fill, filling, filled, **private).success(run_opened, [*at.inputs, *w.asked], results, **private)
+    gr.on([at.left.change, at.right.change], fill, filling, filled, trigger_mode="always_last", **private)
+    gr.on(
+        [
+            w.run.click,
+            *(bench.input for bench in w.benches),
+            w.classes.submit,
+            w.template.submit,
+            w.layer.input,
+            w.head.input,
+            w.part.input,
+        ],
+        run_edits,
+        [*at.inputs, *w.asked],
+        results,
+        trigger_mode="always_last",
+        **private,
+    )
+
+
+def _wire_other(w: _Widgets, examples: tuple[Example, ...]) -> None:
+    @told
+    def choose_other(index: int) -> str:
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(examples):
+            raise StudioError(f"There is no example scene {str(index)[:40]!r}: choose one of {len(examples)}.")
+        return str(examples[index].picture)
+
+    w.scenes.input(choose_other, w.scenes, w.other, api_visibility="private", show_progress="hidden")
+
+
+def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
+    @told_steps
+    def sweep(picture: Upload | None, left: str, right: str, *asked: Any) -> Iterator[tuple[Any, ...]]:
+        if picture is None:
+            raise StudioError(NO_PICTURE)
+        for step in swept_models(service, picture, (left, right), *asked):
+            yield _shown_sweeps(step)
+
+    running = w.sweep.click(
+        sweep,
+        [*at.inputs, *w.asked, w.tower, w.only],
+        [w.swept, *w.plots],
+        trigger_mode="once",
+        api_visibility="private",
+        show_progress="hidden",
+        **MODEL_EVENT,
+    )
+    w.stop.click(
+        lambda: message_html("Stopped; what was swept so far is let go."),
+        None,
+        w.swept,
+        cancels=[running],
+        api_visibility="private",
+        queue=False,
+    )
+
+
+def _filled(service: Service, names: tuple[str, str], edits: tuple[Any, Any], layer: float) -> tuple[Any, ...]:
+    """The tables of edits of the chosen models, kept where they are of the same model; the layers and heads to see."""
+    models = [service.model(name) for name in names]
+    benches = [
+        gr.skip() if isinstance(value, dict) and value.get("name") == name else controls_value(model, name)
+        for name, model, value in zip(names, models, edits, strict=True)
+    ]
+    deepest = max(0, *(model.vision.layers - 1 for model in models))
+    first = all(value is None for value in edits)
+    heads = ["mean", *map(str, range(max(model.vision.heads for model in models)))]
+    slider = gr.Slider(maximum=max(1, deepest), value=deepest if first else min(int(layer), deepest))
+    return *benches, slider, gr.Dropdown(heads, value="mean")
+
+
+def _ran(
+    service: Service,
+    picture: Upload,
+    names: tuple[str, str],
+    left_edits: Any,
+    right_edits: Any,
+    classes: str,
+    template: str,
+    layer: float,
+    head: str,
+    part: str,
+    other: Upload | None,
+) -> tuple[str, dict[str, Any] | None]:
+    """Both models before and after, in words and as maps; wrong classes are told and do not stop the maps."""
+    try:
+        prompts, problem = parse_prompts(classes, template), ""
+    except StudioError as error:
+        prompts, problem = [], str(error)
+    choice = map_choice(layer, head, part)
+    outcomes = [
+        changed_model(service, name, picture, edits, prompts, other)
+        for name, edits in zip(names, (left_edits, right_edits), strict=True)
+    ]
+    return outcome_html(prompts, outcomes, problem), maps_value(picture, outcomes, choice)
+
+
+def _shown_sweeps(step: str | list[Sweep | str]) -> tuple[Any, ...]:
+    """What a step of a sweep shows: how far it is, or at the end words and two figures for each model."""
+    if isinstance(step, str):
+        return message_html(step), *[gr.skip()] * 4
+    # Plotly takes a good part of a second to import, and only the end of a sweep needs it.
+    from studio.sweep_figure import sweep_figures, sweep_words
+
+    figures = [figure for each in step for figure in (sweep_figures(each) if isinstance(each, Sweep) else (None, None))]
+    plots = [gr.Plot(visible=False) if figure is None else gr.Plot(figure, visible=True) for figure in figures]
+    return sweep_words(step), *plots

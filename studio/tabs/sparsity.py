@@ -1,0 +1,269 @@
+"""The tab on which attention is made sparse: maps with true zeros, tables, curves and segmentations."""
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from models import StudioError
+from models.presets import PRESETS
+from studio.examples import Example
+from studio.failures import told, told_steps
+from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.panels import SOURCES
+from studio.service import Service
+from studio.sparsity import RULES, same_patch
+from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity, sweep_shown
+from studio.uploads import Upload, picture_field
+from studio.viewer.painter import mask_painter, painter_value
+from studio.viewer.strip import map_strip
+from studio.viewer.tables import table_html
+
+MOST_LAYERS = 64
+TEMPLATE = "a photo of a {}"
+# Draw again for another picture or model, but only while this tab is the one that is seen.
+_IF_SEEN = "() => { const b = document.querySelector('#sparsity-show'); if (b && b.offsetParent) b.click(); }"
+
+
+@dataclass(frozen=True)
+class _Widgets:
+    """The tab's components, as far as events need them; `controls` in the order of `Controls`."""
+
+    controls: list[Any]
+    layer: gr.Slider
+    heads: list[gr.Dropdown]
+    query: gr.Textbox
+    painter: gr.HTML
+    paint: gr.Button
+    show: gr.Button
+    strip: gr.HTML
+    said: gr.HTML
+    grids: gr.HTML
+    answers: gr.HTML
+    sweep: gr.Button
+    stop_sweep: gr.Button
+    swept: gr.HTML
+    figure: gr.Plot
+    preset: gr.Dropdown
+    background: gr.Slider
+    rules: gr.CheckboxGroup
+    segment: gr.Button
+    stop: gr.Button
+    segmented: gr.HTML
+    segments: list[gr.HTML]
+
+
+def sparsity_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: tuple[Example, ...]) -> None:
+    """Make the tab; it draws when it is opened."""
+    objects = dict.fromkeys(name for example in examples for name in example.objects)
+    _wire(looked_at, service, tab, _widgets(", ".join(objects)))
+
+
+def _widgets(objects: str) -> _Widgets:
+    with gr.Row(elem_classes="sparsity-controls"):
+        alpha = gr.Slider(
+            1,
+            2,
+            1.5,
+            step=0.05,
+            label="α (1 softmax, 2 sparsemax)",
+            elem_id="sparsity-alpha",
+            interactive=True,
+        )
+        match = gr.Dropdown(
+            list(MATCHES), value=MATCHES[0], label="α of each model", elem_id="sparsity-match", interactive=True
+        )
+        keep = gr.Number(16, precision=0, minimum=1, label="k of top-k", elem_id="sparsity-keep", interactive=True)
+        source = gr.Radio(
+            list(SOURCES), value="qk", label="Source of the scores", elem_id="sparsity-source", interactive=True
+        )
+    with gr.Row(elem_classes="sparsity-controls"):
+        layer = gr.Slider(
+            0, MOST_LAYERS, MOST_LAYERS, step=1, label="Layer", elem_id="sparsity-layer", interactive=True
+        )
+        heads = [
+            gr.Dropdown(
+                ["mean"],
+                value="mean",
+                label=f"Head, {side}",
+                elem_id=f"sparsity-head-{side}",
+                interactive=True,
+                allow_custom_value=True,
+            )
+            for side in ("left", "right")
+        ]
+        query = gr.Textbox("CLS", label="Query", max_lines=1, elem_id="sparsity-query", interactive=True)
+        mode = gr.Radio(
+            ["readout", "intervention"], value="readout", label="Maps of", elem_id="sparsity-mode", interactive=True
+        )
+        everywhere = gr.Checkbox(True, label="Intervene in all layers", elem_id="sparsity-everywhere", interactive=True)
+        show = gr.Button("Show", size="sm", elem_id="sparsity-show", min_width=80)
+    strip = map_strip(
+        "Choose a picture to see where its attention is exactly zero.",
+        "Sparse maps over the picture",
+        elem_id="sparsity-maps",
+    )
+    said = table_html(elem_id="sparsity-said")
+    grids = table_html(elem_id="sparsity-grids")
+    gr.Markdown("#### What the models say when they are run so")
+    with gr.Group(), gr.Row():
+        classes = gr.Textbox(
+            objects,
+            label="Classes, by line or by comma",
+            lines=2,
+            max_lines=6,
+            elem_id="sparsity-classes",
+            interactive=True,
+        )
+        template = gr.Textbox(
+            TEMPLATE, label="Template; {} is the class", lines=1, elem_id="sparsity-template", interactive=True
+        )
+    answers = table_html(elem_id="sparsity-answers")
+    gr.Markdown("#### α from 1 to 2, with controls")
+    with gr.Row():
+        sweep = gr.Button("Sweep α from 1 to 2", variant="primary", size="sm", elem_id="sparsity-sweep")
+        stop_sweep = gr.Button("Stop", size="sm", elem_id="sparsity-sweep-stop", min_width=80, scale=0)
+    swept = table_html(elem_id="sparsity-swept")
+    figure = gr.Plot(show_label=False, visible=False, elem_id="sparsity-figure")
+    gr.Markdown("#### The picture segmented by the classes above")
+    with gr.Row(elem_classes="sparsity-controls"):
+        preset = gr.Dropdown(
+            [(preset.title, preset.name) for preset in PRESETS],
+            value="sclip",
+            label="Segment by",
+            elem_id="sparsity-preset",
+            interactive=True,
+        )
+        background = gr.Slider(
+            0,
+            1,
+            0,
+            step=0.01,
+            label="Ground below (0: left out)",
+            elem_id="sparsity-background",
+            interactive=True,
+        )
+        rules = gr.CheckboxGroup(
+            list(RULES), value=list(RULES), label="Columns", elem_id="sparsity-rules", interactive=True
+        )
+    with gr.Accordion("Mask of your own", open=False, elem_id="sparsity-mask-part"), gr.Row():
+        with gr.Column(min_width=240):
+            mask = picture_field(
+                label="Mask, as large as the picture: 0 is ground",
+                height=190,
+                elem_id="sparsity-mask",
+                interactive=True,
+            )
+            named = gr.Textbox(
+                "",
+                label="Class of a mask with one value (empty: the first)",
+                elem_id="sparsity-named",
+                interactive=True,
+            )
+        with gr.Column(min_width=240):
+            paint = gr.Button("Paint a mask", size="sm", elem_id="sparsity-paint")
+            painter = mask_painter(elem_id="sparsity-painter")
+    with gr.Row():
+        segment = gr.Button("Segment", variant="primary", size="sm", elem_id="sparsity-segment")
+        stop = gr.Button("Stop", size="sm", elem_id="sparsity-stop", min_width=80, scale=0)
+    segmented = table_html(elem_id="sparsity-segmented")
+    segments = [
+        map_strip("", f"Segmentation by the {side} model", elem_id=f"sparsity-segments-{side}", visible=False)
+        for side in ("left", "right")
+    ]
+    controls = [
+        alpha,
+        match,
+        keep,
+        source,
+        mode,
+        everywhere,
+        layer,
+        *heads,
+        query,
+        classes,
+        template,
+        mask,
+        painter,
+        named,
+    ]
+    return _Widgets(
+        controls, layer, heads, query, painter, paint, show, strip, said, grids, answers, sweep, stop_sweep, swept,
+        figure, preset, background, rules, segment, stop, segmented, segments,
+    )  # fmt: skip
+
+
+def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
+    everything = [*at.inputs, *w.controls]
+    shared: dict[str, Any] = {**MODEL_EVENT, "api_visibility": "private", "show_progress": "hidden"}
+
+    @told_steps
+    def show(picture: Upload | None, left: str, right: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        for shown in show_sparsity(service, _given(picture), (left, right), Controls(*values)):
+            yield shown.strip, _said(shown.said), shown.grids, shown.answers
+
+    @told
+    def bounds(left: str, right: str, layer: float) -> tuple[Any, ...]:
+        towers = [service.model(name).vision for name in (left, right)]
+        last = max(1, *(tower.layers for tower in towers)) - 1
+        heads = [gr.Dropdown(["mean", *map(str, range(tower.heads))]) for tower in towers]
+        return gr.Slider(maximum=last, value=min(round(layer), last)), *heads
+
+    @told
+    def ask_patch(event: gr.EventData, picture: Upload | None, left: str, right: str) -> str:
+        name, row, col = (event._data.get(part) for part in ("key", "row", "col"))
+        if name not in (left, right) or not isinstance(row, int) or not isinstance(col, int):
+            raise StudioError("That place belongs to another model than the two that are chosen: press Show first.")
+        looks = [service.look(each, _given(picture).image) for each in (name, left)]
+        patch = same_patch((row, col), *looks)
+        assert patch is not None
+        return f"{patch[0]}, {patch[1]}"
+
+    @told_steps
+    def sweep(picture: Upload | None, left: str, right: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        for said, figure in sweep_shown(service, _given(picture), (left, right), Controls(*values)):
+            yield _said(said), gr.skip() if figure is None else gr.Plot(figure, visible=True)
+
+    @told_steps
+    def segment(
+        picture: Upload | None, left: str, right: str, preset: str, background: float, rules: list[str], *values: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        steps = segment_shown(service, _given(picture), (left, right), Controls(*values), preset, background, rules)
+        for said, *strips in steps:
+            yield _said(said), *(gr.HTML(value=strip, visible=strip is not None) for strip in strips)
+
+    @told
+    def paint(picture: Upload | None) -> dict[str, Any]:
+        upload = _given(picture)
+        return painter_value(upload.image, upload.token)
+
+    ask = [at.left, at.right, w.layer], [w.layer, *w.heads]
+    shown = [w.strip, w.said, w.grids, w.answers]
+    tab.select(bounds, *ask, **shared).then(show, everything, shown, trigger_mode="always_last", **shared)
+    gr.on([at.left.change, at.right.change], bounds, *ask, **shared).then(None, js=_IF_SEEN)
+    at.picture.change(None, js=_IF_SEEN)
+    alpha, match, keep, source, mode, everywhere = w.controls[:6]
+    moved = [part.input for part in (alpha, match, keep, source, mode, everywhere, w.layer, *w.heads)]
+    gr.on([*moved, w.query.submit, w.show.click], show, everything, shown, trigger_mode="always_last", **shared)
+    w.strip.select(ask_patch, at.inputs, w.query, **shared).then(
+        show, everything, shown, trigger_mode="always_last", **shared
+    )
+    sweeping = w.sweep.click(sweep, everything, [w.swept, w.figure], **shared)
+    w.stop_sweep.click(lambda: _said("Stopped."), None, w.swept, cancels=[sweeping], api_visibility="private")
+    settings = [w.preset, w.background, w.rules]
+    segmenting = w.segment.click(segment, [*at.inputs, *settings, *w.controls], [w.segmented, *w.segments], **shared)
+    w.stop.click(lambda: _said("Stopped."), None, w.segmented, cancels=[segmenting], api_visibility="private")
+    w.paint.click(paint, at.picture, w.painter, api_visibility="private", show_progress="hidden")
+
+
+def _given(picture: Upload | None) -> Upload:
+    if picture is None:
+        raise StudioError(NO_PICTURE)
+    return picture
+
+
+def _said(text: str) -> str:
+    """A line that screen readers are told."""
+    return f'<p class="sg-said" role="status" aria-live="polite">{html.escape(text)}</p>'

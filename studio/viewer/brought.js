@@ -1,0 +1,32 @@
+// What became of bringing a model: a line while it loads, and for each model that came what was recognised.
+const add = (parent, tag, text, name) => {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (name) made.className = name;
+  parent.append(made);
+  return made;
+};
+const show = () => {
+  const value = props.value || {};
+  const said = element.querySelector('.said');
+  said.textContent = value.said || '';
+  said.className = 'said ' + (value.state || '');
+  const models = value.models || [];
+  const list = element.querySelector('.models');
+  const key = JSON.stringify(models.map((model) => model.name));
+  if (list.dataset.shown === key) return;
+  list.dataset.shown = key;
+  list.replaceChildren(...models.map((model, index) => {
+    const folded = document.createElement('details');
+    folded.open = index === 0;
+    add(folded, 'summary', model.title);
+    const facts = add(folded, 'dl', '');
+    model.rows.forEach(([label, text]) => {
+      add(facts, 'dt', label);
+      add(facts, 'dd', text, label);
+    });
+    return folded;
+  }));
+};
+watch('value', show);
+show();

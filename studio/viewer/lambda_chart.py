@@ -1,0 +1,25 @@
+"""λ of every layer over training as lines, in the browser: hover reads, a click marks a step."""
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+_HERE = Path(__file__).resolve().parent
+# In this order: later files use the names of earlier ones when they are read.
+SCRIPTS = ("lambda_scales", "lambda_lines", "lambda_table", "lambda_main")
+
+
+def lambda_chart(**settings: Any) -> gr.HTML:
+    """The component. Its value is what `studio.lambdas.chart_value` makes.
+
+    Its event `select` brings {"run", "step", "side"}: the checkpoint of that step is to be opened left or right.
+    """
+    return gr.HTML(
+        None,
+        html_template=(_HERE / "lambda_chart.html").read_text(encoding="utf-8"),
+        css_template=(_HERE / "lambda_chart.css").read_text(encoding="utf-8"),
+        js_on_load="\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS),
+        apply_default_css=False,
+        **settings,
+    )

@@ -1,0 +1,73 @@
+"""Text in a real Chromium: numbers are the tower's own, masked cells say so, keys move from cell to cell."""
+
+import re
+
+import pytest
+from browsing import Studio
+from playwright.sync_api import Locator, expect
+
+from models import LoadedModel, attention_maps, load_model, record
+
+PROMPT = "a photo of a teddy bear"
+
+
+@pytest.fixture(scope="module")
+def models() -> tuple[LoadedModel, LoadedModel]:
+    return load_model("clip-scenes"), load_model("diffclip-scenes")
+
+
+def opened(studio: Studio) -> Locator:
+    studio.page.get_by_role("tab", name="Text", exact=True).click()
+    expect(studio.page.locator("#text-maps canvas").first).to_be_visible()
+    return studio.page.locator("#text-maps")
+
+
+def test_the_readout_row_is_listed_with_the_towers_own_numbers(
+    studio: Studio, models: tuple[LoadedModel, LoadedModel]
+) -> None:
+    maps = opened(studio)
+    for row, model in enumerate(models):
+        ids = model.tokenize(PROMPT)
+        with record(model.text) as recording:
+            model.encode_text(ids)
+        end = int(ids.argmax())
+        weights = attention_maps(recording[model.text.layers - 1]).weights[0].mean(0)[end, : end + 1]
+        listed = maps.locator(".model").nth(row).locator("figure").first.locator("td.value").all_inner_texts()
+        shown = [float(text.split()[0].replace("−", "-")) for text in listed]
+        assert shown == pytest.approx(weights.tolist(), abs=6e-5)
+
+
+def test_keys_move_from_cell_to_cell_and_a_masked_cell_is_named(studio: Studio) -> None:
+    maps = opened(studio)
+    canvas, line = maps.locator(".frame canvas").first, maps.locator(".line")
+    canvas.focus()
+    studio.page.keyboard.press("ArrowRight")
+    expect(line).to_contain_text("“<end>” reads “<start>”")
+    expect(line).to_contain_text("DiffCLIP, scenes: A1 − λA2")
+    studio.page.keyboard.press("ArrowUp")
+    for _ in range(7):
+        studio.page.keyboard.press("ArrowRight")
+    expect(line).to_contain_text(re.compile("“bear” reads “<end>” · CLIP, scenes: A masked"))
+    expect(maps.locator("figure caption").first).to_contain_text("“bear” reads")
+    studio.page.keyboard.press("Escape")
+    expect(maps.locator("figure caption").first).to_contain_text("read out")
+
+
+def test_prompts_stand_side_by_side_and_what_is_wrong_with_them_is_said(studio: Studio) -> None:
+    maps = opened(studio)
+    studio.page.locator("#text-prompts textarea").fill(f"a zorb\n{'a small red apple ' * 20}\n<b>a</b> car")
+    studio.page.locator("#text-run").click()
+    expect(maps.locator(".frame canvas")).to_have_count(6)
+    expect(maps.locator(".model").first).to_contain_text("Never seen in training: zorb.")
+    expect(maps.locator(".model").first).to_contain_text("Too long for 32 positions, not read: “")
+    expect(maps.locator("figcaption .said").nth(2)).to_have_text("“<b>a</b> car”")
+    assert maps.locator("figcaption b b").count() == 0
+
+
+def test_a_standard_model_has_no_second_map(studio: Studio) -> None:
+    maps = opened(studio)
+    maps.locator(".which label").nth(2).click()
+    first = maps.locator(".model").first
+    expect(first.locator(".message").first).to_contain_text("subtracts nothing")
+    expect(first.locator("canvas:visible")).to_have_count(0)
+    expect(maps.locator(".model").nth(1).locator("canvas:visible")).to_have_count(2)

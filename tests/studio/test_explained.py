@@ -1,0 +1,195 @@
+"""What explanations look like: panels on one scale, words with numbers, escaped; prompts as people write them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import numpy as np
+import pytest
+from PIL import Image
+
+from models import StudioError
+from studio.attribution import drained
+from studio.examples import Example
+from studio.explained import PATCHES, PIXELS, explanations_value, words_html
+from studio.explaining import Explanation, Scores, explain
+from studio.failures import told_steps
+from studio.looked_at import choose_what_is_looked_at
+from studio.methods import IntegratedGradients, Method, Relevance
+from studio.prompts import MOST_PROMPTS, prompts_of
+from studio.service import Service
+from studio.tabs.explain import LONG_EVENT, explain_tab
+from studio.uploads import Upload
+
+
+def explanations(service: Service, scene: Upload, method: Method, text: str = "a cat") -> list[Explanation]:
+    found: list[Explanation] = []
+    for name in ("clip-scenes", "diffclip-scenes"):
+        look = service.look(name, scene.image)
+        for _ in drained(explain(look, look.model.preprocess(scene.image)[0], text, method), found):
+            pass
+    return found
+
+
+def test_both_models_are_panels_of_one_scale_with_their_controls(service: Service, scene: Upload) -> None:
+    value = explanations_value(scene.image, explanations(service, scene, Relevance()), PATCHES, "relevance", "said")
+    json.dumps(value)
+    panels = value["panels"]
+    assert [panel["of"] for panel in panels] == ["CLIP, tiny", "DiffCLIP, tiny"]
+    assert {(panel["kind"], panel["scale"]) for panel in panels} == {("sequential", "all panels")}
+    assert panels[0]["title"] == "“a cat”"
+    for panel in panels:
+        facts = {label: control for label, _, control, _ in panel["facts"]}
+        # An object covers a quarter of the picture.
+        assert (facts["in any object"], facts["AUROC"]) == ("25 %", "0.50")
+    assert value["note"] == "said"
+
+
+def test_path_methods_are_signed_and_told_by_pixel_or_by_patch(service: Service, scene: Upload) -> None:
+    found = explanations(service, scene, IntegratedGradients(4))
+    for detail, size in ((PATCHES, 4), (PIXELS, 32)):
+        panel = explanations_value(scene.image, found, detail, "x", "")["panels"][0]
+        assert (panel["rows"], panel["cols"], panel["kind"]) == (size, size, "signed")
+    labels = [fact[0] for fact in panel["facts"]]
+    assert "sum − change" in labels
+    assert "cosine, bare" in labels
+
+
+def test_a_picture_without_a_mask_has_no_number_about_objects(service: Service, scene: Upload) -> None:
+    other = Upload(scene.image.rotate(90), scene.file)
+    value = explanations_value(other.image, explanations(service, other, Relevance()), PATCHES, "x", "")
+    assert "AUROC" not in [fact[0] for fact in value["panels"][0]["facts"]]
+
+
+@pytest.mark.parametrize(
+    "values", [np.zeros((4, 4)), -np.ones((4, 4)), np.eye(4) * 1e9, np.full((4, 4), np.nan)], ids=str
+)
+def test_maps_that_hold_little_are_drawn_with_their_note(service: Service, scene: Upload, values: np.ndarray) -> None:
+    found = explanations(service, scene, Relevance())[0]
+    shown = replace(found, picture=Scores(values, True, message="Nothing."))
+    panel = explanations_value(scene.image, [shown], PATCHES, "x", "")["panels"][0]
+    assert panel["message"] == "Nothing."
+    json.dumps(panel, allow_nan=False)
+
+
+def test_a_side_that_is_missing_is_a_sentence_in_its_place(service: Service, scene: Upload) -> None:
+    found = explanations(service, scene, Relevance("a2"))
+    panels = explanations_value(scene.image, found, PATCHES, "x", "")["panels"]
+    assert "has one map and no A2" in panels[0]["message"]
+    assert panels[1]["message"] == ""
+    assert "has one map and no A2" in words_html(found, "x")
+
+
+def test_words_carry_signed_numbers_and_no_markup_of_the_person(service: Service, scene: Upload) -> None:
+    found = explanations(service, scene, IntegratedGradients(4), '<img src=x onerror="alert(1)"> a cat')
+    page = words_html(found, "part of the cosine")
+    assert "<img" not in page
+    assert "&lt;" in page
+    assert page.count('class="ex-bare"') == 4
+    assert 'class="ex-minus"' in page
+    assert "−0." in page
+    assert "never seen in training: img, src" in page
+
+
+def test_the_largest_word_has_the_full_colour_and_small_numbers_a_power(service: Service, scene: Upload) -> None:
+    one = explanations(service, scene, Relevance(), "a cat")[0]
+    words = np.full(len(one.pieces), np.nan)
+    words[1:3] = 4.2e-5, -2.1e-5
+    page = words_html([replace(one, words=Scores(words, True))], "x")
+    assert "10<sup>−4</sup>" in page
+    assert '--w:1.000"><b>a</b><span>+0.42' in page
+    assert '--w:0.500"><b>c' in page
+    blank = replace(one, words=Scores(np.where(np.isnan(words), np.nan, 0.0), False, message="All 0."))
+    assert "All 0." in words_html([blank], "x")
+
+
+def scene_of(objects: tuple[str, ...]) -> Example:
+    return Example(Path(), Path(), "", objects, "")
+
+
+def test_prompts_are_lines_each_once_and_the_scenes_objects_stand_in() -> None:
+    assert prompts_of(" a cat, sitting \n\n two dogs\na cat, sitting", None) == ["a cat, sitting", "two dogs"]
+    assert prompts_of(" \n", scene_of(("car", "airplane"))) == ["a photo of a car", "a photo of an airplane"]
+    assert prompts_of("a cat", scene_of(("car",))) == ["a cat"]
+    assert prompts_of("a \ud800", None) == ["a ?"]
+
+
+def test_no_prompt_too_many_and_too_long_ones_get_a_sentence() -> None:
+    with pytest.raises(StudioError, match="write a prompt, one a line"):
+        prompts_of("", None)
+    with pytest.raises(StudioError, match="at most 6"):
+        prompts_of("\n".join(map(str, range(MOST_PROMPTS + 1))), None)
+    with pytest.raises(StudioError, match="longer than 2000"):
+        prompts_of("x" * 2001, None)
+
+
+def test_a_handler_that_yields_tells_a_sentence_and_ends_when_it_is_closed() -> None:
+    ended: list[str] = []
+
+    @told_steps
+    def count(until: int) -> Iterator[int]:
+        try:
+            yield from range(until)
+            raise StudioError("No <more>.")
+        finally:
+            ended.append("yes")
+
+    steps = count(2)
+    assert (next(steps), next(steps)) == (0, 1)
+    with pytest.raises(gr.Error, match="No &lt;more&gt;"):
+        next(steps)
+    steps = count(5)
+    next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    assert ended == ["yes", "yes"]
+
+
+@pytest.fixture
+def demo(service: Service, examples: tuple[Example, ...]) -> gr.Blocks:
+    with gr.Blocks(analytics_enabled=False) as demo:
+        explain_tab(choose_what_is_looked_at(service, examples), service)
+    return demo
+
+
+def handlers(demo: gr.Blocks, name: str) -> list[Any]:
+    return [fn for fn in demo.fns.values() if fn.name == name and fn.fn]
+
+
+def test_long_runs_wait_for_each_other_and_are_no_endpoints(demo: gr.Blocks) -> None:
+    running = [*handlers(demo, "run"), *handlers(demo, "run_duel")]
+    assert len(running) == 3
+    assert {fn.concurrency_id for fn in running} == {LONG_EVENT["concurrency_id"]}
+    assert all(fn.api_visibility == "private" for fn in demo.fns.values())
+
+
+def test_a_run_tells_each_batch_and_ends_with_maps_words_and_its_cost(demo: gr.Blocks, scene: Upload) -> None:
+    run = handlers(demo, "run")[0].fn
+    given = (scene, "clip-scenes", "diffclip-scenes", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
+    states = list(run(*given))
+    assert len(states) > 8
+    value, words, line = states[-1]
+    assert [panel["title"] for panel in value["panels"]] == ["“a photo of a cat”"] * 2
+    assert words.count("<ol") == 2
+    assert line.startswith("42 passes in ")
+    assert states[1][2].endswith("of 42 passes")
+
+
+def test_without_a_picture_the_run_and_the_duel_say_so(demo: gr.Blocks) -> None:
+    with pytest.raises(gr.Error, match="no picture to explain"):
+        next(handlers(demo, "run")[0].fn(None, "a", "b", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES))
+    with pytest.raises(gr.Error, match="no picture for a duel"):
+        next(handlers(demo, "run_duel")[0].fn(None, "a", "b", "", "", "last layer", "blur", 5))
+
+
+def test_a_duel_takes_the_first_text_and_draws_both_tests(demo: gr.Blocks, scene: Upload) -> None:
+    run = handlers(demo, "run_duel")[0].fn
+    states = list(run(scene, "clip-scenes", "diffclip-scenes", "two dogs\na cat", " ", "last layer", "blur", 4))
+    table, deletion, insertion, line = states[-1]
+    assert "“two dogs” · last layer · taken out: blur" in table
+    assert deletion.visible
+    assert insertion.visible
+    assert line.startswith("96 passes in ")
+    assert Image.MAX_IMAGE_PIXELS

@@ -1,0 +1,42 @@
+"""The tabs Intervene and Text as Gradio blocks: what runs a model waits its turn, and nothing is a public endpoint."""
+
+import gradio as gr
+import pytest
+
+from studio.examples import Example
+from studio.looked_at import RUNS_MODEL, choose_what_is_looked_at
+from studio.service import Service
+from studio.tabs.intervene import intervene_tab
+from studio.tabs.text import text_tab
+
+
+@pytest.fixture
+def demo(service: Service, examples: tuple[Example, ...]) -> gr.Blocks:
+    with gr.Blocks(analytics_enabled=False) as demo:
+        looked_at = choose_what_is_looked_at(service, examples)
+        with gr.Tab("Intervene") as tab:
+            intervene_tab(looked_at, service, tab, examples)
+        with gr.Tab("Text") as tab:
+            text_tab(looked_at, service, tab)
+    return demo
+
+
+def test_events_that_run_a_model_wait_for_each_other(demo: gr.Blocks) -> None:
+    names = {"fill", "run_edits", "run_opened", "sweep", "read", "read_opened"}
+    running = [fn for fn in demo.fns.values() if fn.fn and fn.name in names]
+    assert {fn.name for fn in running} == names
+    assert {(fn.concurrency_id, fn.concurrency_limit) for fn in running} == {(RUNS_MODEL, 1)}
+
+
+def test_no_event_of_these_tabs_is_public_and_no_connection_is_held_open(demo: gr.Blocks) -> None:
+    ours = {"fill", "run_edits", "run_opened", "sweep", "read", "read_opened", "choose_other"}
+    assert {fn.api_visibility for fn in demo.fns.values() if fn.fn and fn.name in ours} == {"private"}
+    assert demo.get_config_file()["connect_heartbeat"] is False
+
+
+def test_every_control_has_a_name_for_tests_and_a_label_for_readers(demo: gr.Blocks) -> None:
+    kinds = (gr.Textbox, gr.Slider, gr.Dropdown, gr.Radio, gr.Image)
+    for block in demo.blocks.values():
+        if isinstance(block, kinds) and str(block.elem_id or "").startswith(("intervene", "sweep", "text")):
+            assert block.label
+            assert block.interactive

@@ -1,0 +1,90 @@
+"""A link is read back as it was written; what it cannot mean is left out with a sentence."""
+
+from studio.link import Link, read_link
+
+TOKEN = "0123456789abcdef" * 2
+MODELS = ("clip-scenes", "a.b/own.model:x")
+
+
+def read(*pairs: tuple[str, str]) -> Link:
+    return read_link(pairs, lambda name: name in MODELS)
+
+
+def test_a_whole_link_is_read() -> None:
+    link = read(
+        ("__theme", "dark"),
+        ("picture", TOKEN),
+        ("left", MODELS[0]),
+        ("right", MODELS[1]),
+        ("p", "a1.mean.clip-scenes"),
+        ("p", "weights.3.own.a.b/own.model:x"),
+        ("layer", "5"),
+        ("query", "2.11.a.b/own.model:x"),
+        ("direction", "read by"),
+        ("alpha", "1.52"),
+        ("source", "qq+kk"),
+        ("scale", "raw"),
+        ("ramp", "linear"),
+        ("drawing", "smooth"),
+        ("aside", "sinks"),
+        ("text", " a cat "),
+        ("from", "3"),
+    )
+    assert (link.picture, link.left, link.right, link.remarks) == (TOKEN, *MODELS, ())
+    assert link.state == {
+        "panels": [
+            {"model": MODELS[0], "kind": "a1", "head": "mean"},
+            {"model": MODELS[1], "kind": "weights", "head": 3, "own": True},
+        ],
+        "layer": 5,
+        "query": [2, 11, MODELS[1]],
+        "direction": "read by",
+        "alpha": 1.5,
+        "source": "qq+kk",
+        "scale": "raw",
+        "ramp": "linear",
+        "drawing": "smooth",
+        "aside": "sinks",
+        "text": "a cat",
+        "from": 3,
+    }
+
+
+def test_no_link_asks_for_nothing() -> None:
+    link = read(("__theme", "dark"))
+    assert (link.picture, link.state, link.remarks) == ("", {}, ())
+
+
+def test_what_cannot_be_is_left_out() -> None:
+    link = read(
+        ("layer", "-1"),
+        ("layer", "٣"),
+        ("from", "1e9"),
+        ("alpha", "nan"),
+        ("source", "qv"),
+        ("scale", "log"),
+        ("query", "1.2"),
+        ("query", "1.x.clip-scenes"),
+        ("aside", ""),
+        ("p", "a1.mean.clip-scenes"),
+    )
+    assert link.state == {}, "one panel alone is no bench either"
+
+
+def test_a_model_that_is_not_here_is_named() -> None:
+    link = read(("left", "gone"), ("p", "a1.mean.gone"), ("p", "<b>"), ("right", MODELS[0]))
+    assert (link.left, link.right) == ("", MODELS[0])
+    assert any("“gone”" in remark for remark in link.remarks)
+    assert any("“a1.mean.gone”" in remark for remark in link.remarks)
+
+
+def test_a_picture_is_named_by_a_hash_and_nothing_else() -> None:
+    for name in ("../../etc/passwd", TOKEN.upper(), TOKEN + "0"):
+        link = read(("picture", name))
+        assert link.picture == ""
+        assert link.remarks
+
+
+def test_more_panels_than_the_bench_has_are_left_out() -> None:
+    link = read(*[("p", f"weights.{head}.clip-scenes") for head in range(9)])
+    assert [panel["head"] for panel in link.state["panels"]] == [0, 1, 2, 3]

@@ -1,0 +1,192 @@
+"""Maps and numbers as the browser asks for them: right, beside their control, and never by running a model."""
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models import localisation, statistics
+from studio.asked import Readout, rows_asked
+from studio.measures import SHUFFLES, shuffled_measures
+from studio.reading import MapReader, ReadLayer, layer_server, numbers_server, row_values
+from studio.service import Service
+from studio.uploads import Upload
+
+LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
+
+
+@pytest.fixture
+def reader(service: Service, scene: Upload) -> MapReader:
+    for name in service.names:
+        service.look(name, scene.image)
+    return MapReader(service)
+
+
+def layer_request(scene: Upload, model: str, **changed: Any) -> dict[str, Any]:
+    asked = {"token": scene.token, "model": model, "layer": 1, "alpha": 1, "source": "qk"}
+    return asked | {"kinds": ["weights"], "heads": ["mean"]} | changed
+
+
+def numbers_request(scene: Upload, *panels: tuple[str, str, str | int, int | None], **changed: Any) -> dict[str, Any]:
+    rows = [{"model": model, "kind": kind, "head": head, "query": query} for model, kind, head, query in panels]
+    asked = {"token": scene.token, "layer": 1, "alpha": 1, "source": "qk", "direction": "reads", "panels": rows}
+    return asked | changed
+
+
+def read(reader: MapReader, scene: Upload, model: str) -> ReadLayer:
+    layer = reader.layer(Readout(model, scene.token, 1))
+    assert layer is not None
+    return layer
+
+
+def test_numbers_are_statistics_of_the_row_that_is_shown(reader: MapReader, scene: Upload) -> None:
+    asked = numbers_request(scene, (LEFT, "weights", 2, 5), (RIGHT, "weights", "mean", None))
+    left, right = numbers_server(reader)(asked)["panels"]
+    row = read(reader, scene, LEFT).maps.a1[0, 2, 5]
+    assert left["measures"]["entropy"] == pytest.approx(float(statistics.entropy(row)), rel=1e-5)
+    assert left["measures"]["cls"] == pytest.approx(float(row[0]), rel=1e-5)
+    assert left["control"] == {}
+    layer = read(reader, scene, RIGHT)
+    difference = layer.maps.weights[0].mean(0)[0]
+    assert right["measures"]["negative"] == pytest.approx(float(statistics.negative_mass(difference)), rel=1e-4)
+    objects = layer.look.objects
+    assert objects is not None
+    inside = localisation.mass_inside(statistics.positive_part(difference)[1:], objects.inside)
+    assert right["measures"]["inside"] == pytest.approx(float(inside), rel=1e-4)
+
+
+def test_the_control_of_a_row_is_that_of_the_whole_map(reader: MapReader, scene: Upload) -> None:
+    layer = read(reader, scene, RIGHT)
+    assert layer.maps.subtracted is not None
+    whole = shuffled_measures(layer.maps.a1[0], layer.maps.subtracted[0], 1, layer.look.objects, SHUFFLES)
+    (answer,) = numbers_server(reader)(numbers_request(scene, (RIGHT, "weights", 1, 7)))["panels"]
+    for name in ("negative", "entropy", "inside", "auroc"):
+        assert answer["control"][name] == pytest.approx(float(whole[name][1, 7]), rel=1e-4)
+    assert "sum" not in answer["control"]
+
+
+def test_the_column_has_numbers_and_a_control_of_its_own(reader: MapReader, scene: Upload) -> None:
+    asked = numbers_request(scene, (RIGHT, "weights", 0, 3), direction="read by")
+    (answer,) = numbers_server(reader)(asked)["panels"]
+    layer = read(reader, scene, RIGHT)
+    column = layer.maps.weights[0, 0, :, 3]
+    assert answer["measures"]["sum"] == pytest.approx(float(column.sum()), rel=1e-4)
+    orders = [layer.maps.subtracted[0, 0][:, order] for order in _orders(layer)]  # type: ignore[index]
+    shuffled = torch.stack([layer.maps.a1[0, 0, :, 3] - order[:, 3] for order in orders])
+    expected = float(statistics.negative_mass(shuffled).mean())
+    assert answer["control"]["negative"] == pytest.approx(expected, rel=1e-4)
+
+
+def _orders(layer: ReadLayer) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.stack([statistics.patch_order(1, layer.grid.tokens, generator) for _ in range(SHUFFLES)])
+
+
+@pytest.mark.parametrize("kind", ["weights", "a1", "subtracted", "positive", "negative", "value"])
+@pytest.mark.parametrize("direction", ["reads", "read by"])
+def test_every_kind_has_values_and_numbers(reader: MapReader, scene: Upload, kind: str, direction: str) -> None:
+    asked = numbers_request(scene, (RIGHT, kind, "mean", 4), direction=direction)
+    (answer,) = numbers_server(reader)(asked)["panels"]
+    (row,) = rows_asked(asked, reader.service.knows)
+    values = row_values(read(reader, scene, RIGHT), row)
+    assert answer["measures"]["sum"] == pytest.approx(float(values.sum()), rel=1e-4, abs=1e-5)
+    assert all(value is None or math.isfinite(value) for value in answer["measures"].values())
+
+
+def test_one_wrong_panel_does_not_empty_the_others(reader: MapReader, scene: Upload) -> None:
+    asked = numbers_request(scene, (LEFT, "subtracted", "mean", None), (LEFT, "weights", 99, None), (RIGHT, "a1", 0, 2))
+    wrong, head, right = numbers_server(reader)(asked)["panels"]
+    assert "one map" in wrong["error"]
+    assert "Head 99 does not exist" in head["error"]
+    assert right["measures"]
+
+
+def test_a_layer_is_what_the_maps_are(reader: MapReader, scene: Upload) -> None:
+    answer = layer_server(reader)(layer_request(scene, RIGHT, kinds=["positive", "a1"], heads=[0]))
+    assert set(answer["maps"]) == {"weights", "a1"}, "a part is read off the map it is a part of"
+    assert answer["keys"] == 17
+
+
+def test_another_source_is_another_map_and_what_it_does_not_have_is_said(reader: MapReader, scene: Upload) -> None:
+    get_layer = layer_server(reader)
+    answers = [get_layer(layer_request(scene, LEFT, source=source)) for source in ("qk", "qq", "kk", "vv", "qq+kk")]
+    assert len({answer["maps"]["weights"]["steps"] for answer in answers}) == 5
+    top = np.frombuffer(base64.b64decode(answers[4]["maps"]["weights"]["top"]), "<f4")
+    assert top.max() <= 2.0 + 1e-5
+    assert "'vv' is undefined for a differential head" in get_layer(layer_request(scene, RIGHT, source="vv"))["error"]
+
+
+def test_reading_never_runs_a_model(reader: MapReader, scene: Upload) -> None:
+    runs: list[str] = []
+    handle = reader.service.model(RIGHT).module.visual.register_forward_hook(lambda *_: runs.append("ran"))
+    try:
+        for layer in range(3):
+            assert "maps" in layer_server(reader)(layer_request(scene, RIGHT, layer=layer, alpha=1.5))
+        gone = layer_request(scene, RIGHT, token="0" * 32)
+        assert layer_server(reader)(gone) == {"evicted": True}
+        asked = numbers_request(scene, (RIGHT, "weights", 0, 3), token="0" * 32)
+        assert numbers_server(reader)(asked)["panels"] == [{"evicted": True}]
+    finally:
+        handle.remove()
+    assert runs == []
+
+
+def test_maps_that_are_kept_stay_within_their_bytes(service: Service, scene: Upload) -> None:
+    service.look(LEFT, scene.image)
+    reader = MapReader(service, capacity=12_000)
+    for alpha in np.linspace(1, 2, 21):
+        layer_server(reader)(layer_request(scene, LEFT, alpha=float(alpha)))
+        assert 0 < reader.layers.used <= 12_000
+
+
+def test_a_model_that_is_let_go_takes_its_maps_along(reader: MapReader, scene: Upload) -> None:
+    for name in (LEFT, RIGHT):
+        layer_server(reader)(layer_request(scene, name))
+    reader.service._forget(RIGHT)
+    assert len(reader.layers) == 1
+    assert layer_server(reader)(layer_request(scene, RIGHT)) == {"evicted": True}
+
+
+def test_alpha_is_taken_in_steps_so_that_answers_are_few(reader: MapReader, scene: Upload) -> None:
+    for i in range(20):
+        layer_server(reader)(layer_request(scene, LEFT, alpha=1.5 + i * 1e-4))
+    assert len(reader.layers) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": "../../etc"},
+        {"model": ["clip-scenes"]},
+        {"token": "x"},
+        {"layer": "0"},
+        {"layer": True},
+        {"layer": 3},
+        {"layer": -1},
+        {"alpha": float("nan")},
+        {"alpha": 10**400},
+        {"alpha": 7},
+        {"alpha": "1"},
+        {"source": "qv"},
+        {"source": ["qk"]},
+        {"kinds": []},
+        {"kinds": ["a2"]},
+        {"kinds": ["weights"] * 5},
+        {"kinds": ["relevance"]},
+        {"heads": [-1]},
+        {"heads": 0},
+    ],
+)
+def test_a_malformed_request_is_answered_with_a_sentence(reader: MapReader, scene: Upload, changed: dict) -> None:
+    answer = layer_server(reader)(layer_request(scene, LEFT) | changed)
+    assert list(answer) == ["error"]
+    assert answer["error"].endswith(".")
+
+
+@pytest.mark.parametrize("asked", [None, [], "layer", {}, {"panels": [None], "direction": "reads"}, {"panels": []}])
+def test_nonsense_is_answered_with_a_sentence(reader: MapReader, asked: object) -> None:
+    for serve in (layer_server(reader), numbers_server(reader)):
+        assert serve(asked)["error"].endswith(".")

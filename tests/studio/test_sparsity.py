@@ -1,0 +1,174 @@
+"""Sparsity of tiny models: readouts equal the maps, interventions really run, controls are as sparse as they say."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from models import Normalizer, StudioError, attention_maps
+from models.intervention import intervene
+from models.statistics import support
+from studio.service import Look, Service, vision_grid
+from studio.sparsity import (
+    RULES,
+    Asked,
+    alpha_for_support,
+    layer_support,
+    parse_head,
+    parse_query,
+    read_out,
+    rule_edits,
+    run_with,
+    same_patch,
+)
+from studio.sparsity_grids import grids_html, support_grids
+from studio.sparsity_panels import numbers_of, sparsity_panels
+from studio.sparsity_similarity import answers_html, answers_of
+from studio.sparsity_sweep import SWEPT, sweep_alpha, sweep_figure
+from studio.uploads import Upload
+from studio.zeroshot import parse_prompts
+
+
+@pytest.fixture
+def looks(service: Service, scene: Upload) -> tuple[Look, Look]:
+    left, right = service.names
+    return service.look(left, scene.image), service.look(right, scene.image)
+
+
+@pytest.mark.parametrize("source", ["qk", "qq", "kk", "qq+kk"])
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+def test_a_readout_is_the_map_of_the_unmodified_run(looks: tuple[Look, Look], source: str, alpha: float) -> None:
+    for look in looks:
+        expected = attention_maps(look.recording[1], tuple(source.split("+")), Normalizer(alpha)).weights
+        torch.testing.assert_close(read_out(look, Asked(alpha, source)).maps(1).weights, expected)
+
+
+def test_an_intervention_runs_the_model_and_leaves_it_as_it_was(looks: tuple[Look, Look], scene: Upload) -> None:
+    for look in looks:
+        model, asked = look.model, Asked(2.0)
+        pixels, _ = model.preprocess(scene.image)
+        with model.lock, intervene(model.vision, rule_edits(model.vision, asked, "entmax")):
+            expected = model.encode_image(pixels[None], normalize=True)
+        run = run_with(look, scene.image, asked)
+        torch.testing.assert_close(run.embedding, expected)
+        assert not torch.allclose(run.embedding, look.embedding, atol=1e-4)
+        torch.testing.assert_close(model.encode_image(pixels[None], normalize=True), look.embedding)
+
+
+def test_an_intervention_in_one_layer_leaves_the_maps_before_it(looks: tuple[Look, Look], scene: Upload) -> None:
+    run = run_with(looks[0], scene.image, Asked(2.0, layers=(1,)))
+    for layer, changed in ((0, False), (1, True)):
+        plain = attention_maps(looks[0].recording[layer]).weights
+        assert torch.allclose(run.maps(layer).weights, plain, atol=1e-6) is not changed
+    assert bool((run.maps(1).weights == 0).any())
+    assert not bool((run.maps(2).weights == 0).any())
+
+
+def test_controls_keep_as_many_keys_as_entmax_and_matched_entropy_keeps_all(looks: tuple[Look, Look]) -> None:
+    run = read_out(looks[0], Asked(1.5))
+    kept = support(run.maps(1, "entmax").a1)
+    assert int(kept.min()) < kept.new_tensor(run.maps(1).a1.shape[-1])
+    for rule in ("top-k", "random keys"):
+        assert torch.equal(support(run.maps(1, rule).a1), kept)
+    assert bool((run.maps(1, "identity").a1[0, 0] == torch.eye(17)).all())
+
+
+def test_the_source_that_a_model_lacks_is_said(looks: tuple[Look, Look]) -> None:
+    with pytest.raises(StudioError, match="'vv' is undefined"):
+        read_out(looks[1], Asked(1.5, "vv")).maps(0)
+    with pytest.raises(StudioError, match="Source 'xx' is unknown"):
+        Asked(1.5, "xx")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
+def test_the_alpha_of_a_support_gives_it(looks: tuple[Look, Look], share: float) -> None:
+    for look in looks:
+        alpha = alpha_for_support(look, Asked(), 1, share)
+        found = layer_support(read_out(look, Asked(alpha)), 1)
+        steps = [layer_support(read_out(look, Asked(a)), 1) for a in (max(1, alpha - 0.02), min(2, alpha + 0.02))]
+        assert steps[1] <= found <= steps[0]
+        assert alpha in (1.0, 2.0) or steps[1] - 0.02 <= share <= steps[0] + 0.02
+
+
+def test_supports_that_no_alpha_reaches_give_the_ends(looks: tuple[Look, Look]) -> None:
+    assert alpha_for_support(looks[0], Asked(), 1, 1.0) == 1.0
+    assert alpha_for_support(looks[0], Asked(), 1, 0.0) == 2.0
+
+
+def test_panels_hold_the_row_with_true_zeros_and_its_numbers(looks: tuple[Look, Look]) -> None:
+    look = looks[1]
+    grid = vision_grid(look.model)
+    run = read_out(look, Asked(2.0))
+    panels = sparsity_panels(run, 1, 0, (2, 1), look.objects)
+    assert [panel.title for panel in panels] == ["A1", "λA2", "A1 − λA2"]
+    row = run.maps(1).weights[0, 0, grid.token(2, 1)]
+    torch.testing.assert_close(torch.tensor(panels[2].values).flatten(), row[1:] * len(row))
+    assert (panels[2].values.flatten() == 0).tolist() == (row[1:] == 0).tolist()
+    facts = {fact.label: fact for fact in panels[2].facts}
+    assert facts["support"].value == f"{int((row != 0).sum())} of {len(row)}"
+    assert facts["AUROC, signed"].control != ""
+    assert panels[2].marked == (2, 1)
+
+
+def test_at_softmax_nothing_is_left_out_so_there_is_no_control(looks: tuple[Look, Look]) -> None:
+    (panel,) = sparsity_panels(read_out(looks[0], Asked(1.0)), 1, None, None, looks[0].objects)
+    assert {fact.control for fact in panel.facts} == {""}
+
+
+def test_numbers_of_a_signed_row_take_its_positive_part() -> None:
+    numbers = numbers_of(torch.tensor([0.0, 2.0, 2.0, -1.0, 0.0]), 1, None)
+    assert (numbers.support, numbers.zeros) == (3, pytest.approx(0.4))
+    assert numbers.entropy == pytest.approx(torch.log(torch.tensor(2.0)).item() / torch.log(torch.tensor(5.0)).item())
+
+
+def test_grids_hold_the_mean_over_queries_of_each_head(looks: tuple[Look, Look]) -> None:
+    run = read_out(looks[1], Asked(1.5))
+    grids = support_grids(run)
+    assert [grid.title for grid in grids] == ["A1", "A2", "A1 − λA2"]
+    expected = support(run.maps(2).a1)[0].float().mean(-1)
+    torch.testing.assert_close(grids[0].support[2, 1:], expected)
+    torch.testing.assert_close(grids[0].support[2, 0], expected.mean())
+    text = grids_html([replace(grids[0], of="<b>x</b>")], "<i>")
+    assert "<b>x</b>" not in text
+    assert "<i>" not in text.split("sg-ramp")[0]
+
+
+def test_answers_begin_with_the_model_as_it_is_and_name_each_rule(looks: tuple[Look, Look], scene: Upload) -> None:
+    prompts = parse_prompts("a cat\n<b>dog</b>", "")
+    steps = list(answers_of(looks[0], scene.image, prompts, Asked(1.5), RULES))
+    assert [len(step.runs) for step in steps] == [1, 2, 3, 4, 5, 6]
+    texts = looks[0].model.encode_text(looks[0].model.tokenize(["a cat", "<b>dog</b>"]), normalize=True)
+    assert steps[-1].runs[0].cosine == pytest.approx((texts @ looks[0].embedding[0]).tolist())
+    assert len({run.cosine for run in steps[-1].runs}) == len(RULES)
+    assert "<b>dog" not in answers_html(prompts, [steps[-1]], "")
+
+
+def test_the_sweep_begins_at_softmax_for_every_rule_and_falls_in_support(looks: tuple[Look, Look]) -> None:
+    look = looks[0]
+    *_, curves = sweep_alpha(look, "qk", 1, None, None, look.objects, alphas=(1.0, 1.5, 2.0))
+    assert len({curves.numbers[rule][0] for rule in SWEPT}) == 1
+    supports = curves.line("entmax", "support")
+    assert supports[0] == 1.0 >= supports[1] >= supports[2]
+    assert curves.line("entmax", "zeros") == pytest.approx([1 - value for value in supports])
+    assert {len(trace.x) for trace in sweep_figure([curves]).data} == {3}
+
+
+@pytest.mark.parametrize(("text", "patch"), [("CLS", None), ("", None), ("3, 2", (3, 2)), ("(0,1)", (0, 1))])
+def test_a_query_is_cls_or_a_patch(text: str, patch: tuple[int, int] | None) -> None:
+    assert parse_query(text) == patch
+
+
+@pytest.mark.parametrize("text", ["x", "1", "1, 2, 3", "-1, 2", "1.5, 2", "99999, 0"])
+def test_what_is_no_query_gets_a_sentence(text: str) -> None:
+    with pytest.raises(StudioError, match="is no patch"):
+        parse_query(text)
+
+
+def test_heads_and_patches_that_do_not_exist_are_refused(looks: tuple[Look, Look]) -> None:
+    assert parse_head("mean", looks[0].model) is None
+    assert parse_head("1", looks[1].model) == 1
+    with pytest.raises(StudioError, match="has no head"):
+        parse_head("99", looks[0].model)
+    with pytest.raises(StudioError, match="outside"):
+        same_patch((99, 0), looks[0], looks[1])
+    assert same_patch((1, 2), looks[0], looks[1]) == (1, 2)

@@ -1,0 +1,204 @@
+"""What the Sparsity tab shows, step by step, also of models that have no CLS, no attention, or another grid."""
+
+import base64
+import io
+from dataclasses import replace
+
+import gradio as gr
+import numpy as np
+import pytest
+from families import built, randomised, resnet, with_trunk
+from open_clip.model import CustomTextCLIP
+from PIL import Image
+from tiny import tiny_config
+
+from models import LoadedModel, StudioError
+from models.build import build_clip, make_differential_v2
+from models.checkpoints import CheckpointInfo, wrap_model
+from models.preprocess import Preprocess
+from models.towers import text_tower, vision_tower
+from studio.registry import Entry
+from studio.service import Service
+from studio.sparsity import RULES
+from studio.sparsity_view import MATCHES, Controls, segment_shown, show_sparsity, sweep_shown, truth_of
+from studio.uploads import Upload
+
+SET = Controls(
+    alpha=1.5, match=MATCHES[0], keep=4, source="qk", mode="readout", everywhere=True, layer=1, left_head="mean",
+    right_head="mean", query="CLS", classes="cat, dog", template="a photo of a {}", mask=None, painted=None, named="",
+)  # fmt: skip
+
+
+def names_of(service: Service) -> tuple[str, str]:
+    left, right = service.names[:2]
+    return left, right
+
+
+def hosted(host: LoadedModel, name: str, clip: CustomTextCLIP) -> LoadedModel:
+    """A network in the place of `host`'s, with a text tower for its vocabulary."""
+    words = {"vocab_size": host.module.token_embedding.num_embeddings, "context_length": 16}  # type: ignore[union-attr]
+    clip.text = built(text=words).text
+    randomised(clip)
+    return replace(host, name=name, title=name, module=clip, vision=vision_tower(clip), text=text_tower(clip))
+
+
+def foreign(kind: str, host: LoadedModel) -> LoadedModel:
+    if kind == "pooling head":
+        return hosted(host, kind, with_trunk(class_token=False, global_pool="map"))
+    if kind == "mean of patches":
+        return hosted(host, kind, with_trunk(class_token=False, global_pool="avg"))
+    if kind == "registers":
+        return hosted(host, kind, with_trunk(reg_tokens=3))
+    if kind == "no attention":
+        clip = built()
+        clip.visual = resnet()  # type: ignore[assignment]
+        return hosted(host, kind, clip)
+    if kind == "DIFF V2":
+        clip = built()
+        make_differential_v2(vision_tower(clip).blocks)
+        return hosted(host, kind, clip)
+    assert kind == "another grid"
+    vocabulary = int(host.module.token_embedding.num_embeddings)  # type: ignore[union-attr]
+    config = tiny_config("differential", vocabulary, 48)
+    clip = build_clip(config, 3).eval().requires_grad_(False)
+    info = CheckpointInfo(kind, "scenes", config, Preprocess(48, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)))
+    return wrap_model(clip, info, host.tokenizer, kind, host.folder)
+
+
+def test_a_readout_shows_maps_then_tables_and_says_that_no_answer_changes(service: Service, scene: Upload) -> None:
+    first, last = show_sparsity(service, scene, names_of(service), SET)
+    assert [panel["title"] for panel in first.strip["panels"]] == ["A", "A1", "λA2", "A1 − λA2"]
+    assert first.strip["note"].startswith("Readout")
+    assert "intervention" not in first.strip["note"].lower()
+    assert last.grids.count("<table") == 4
+    assert "A readout changes nothing" in last.said
+
+
+def test_an_intervention_goes_on_to_what_the_models_say(service: Service, scene: Upload) -> None:
+    steps = list(show_sparsity(service, scene, names_of(service), replace(SET, mode="intervention")))
+    assert steps[-1].strip["note"].startswith("Intervention")
+    assert "readout" not in steps[-1].strip["note"].lower()
+    assert len(steps) == 1 + 2 * len(RULES) + 1
+    assert steps[-1].answers.count("<table") == 2
+
+
+def test_one_model_on_both_sides_is_shown_once(service: Service, scene: Upload) -> None:
+    name = service.names[0]
+    first, *_ = show_sparsity(service, scene, (name, name), SET)
+    assert [panel["title"] for panel in first.strip["panels"]] == ["A"]
+
+
+@pytest.mark.parametrize("match", MATCHES[1:])
+def test_matched_supports_give_each_model_its_own_alpha(service: Service, scene: Upload, match: str) -> None:
+    first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, match=match))
+    note = first.strip["note"]
+    alphas = [note.split(f"{title} α = ")[1][:4] for title in ("CLIP, tiny", "DiffCLIP, tiny")]
+    assert alphas[0] != alphas[1]
+
+
+def test_what_one_model_lacks_is_said_in_its_place(service: Service, scene: Upload) -> None:
+    first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, source="vv"))
+    messages = [panel["message"] for panel in first.strip["panels"]]
+    assert messages[0] == ""
+    assert "'vv' is undefined" in messages[1]
+    first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, layer=9))
+    assert all("has no layer 9" in panel["message"] for panel in first.strip["panels"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"match": "x"}, "Matching 'x' is unknown"),
+        ({"mode": "x"}, "choose readout or intervention"),
+        ({"alpha": 3}, "α must be a number"),
+        ({"query": "up"}, "is no patch"),
+        ({"source": "x"}, "Source 'x' is unknown"),
+        ({"classes": "", "mode": "intervention"}, "list of classes is empty"),
+    ],
+)
+def test_settings_that_make_no_sense_get_a_sentence(
+    service: Service, scene: Upload, changed: dict, sentence: str
+) -> None:
+    with pytest.raises(StudioError, match=sentence):
+        list(show_sparsity(service, scene, names_of(service), replace(SET, **changed)))
+
+
+def test_the_sweep_counts_and_ends_with_a_figure(service: Service, scene: Upload) -> None:
+    *steps, (said, figure) = sweep_shown(service, scene, names_of(service), SET)
+    assert all(drawn is None for _, drawn in steps)
+    assert said.startswith("A readout")
+    assert len(figure.data) == 2 * 4 * 4
+
+
+def test_a_segmentation_gives_a_class_one_colour_on_both_strips(service: Service, scene: Upload) -> None:
+    asked = replace(SET, classes=", ".join(f"class {at}" for at in range(12)))
+    *_, (said, left, right) = segment_shown(
+        service, scene, names_of(service), asked, "sclip", 0.0, ["softmax", "entmax"]
+    )
+    assert said == ""
+    assert left is not None
+    assert right is not None
+    assert left["coloured"] == right["coloured"]
+    assert [panel["title"] for panel in left["panels"]] == ["mask", "softmax", "entmax, α = 1.5"]
+    with pytest.raises(StudioError, match="cannot be shown"):
+        list(segment_shown(service, scene, names_of(service), SET, "sclip", 0.0, ["x"]))
+
+
+def test_a_painted_mask_holds_before_an_uploaded_one_and_only_for_its_picture(service: Service, scene: Upload) -> None:
+    stream = io.BytesIO()
+    Image.fromarray(np.full((64, 64), 255, np.uint8)).save(stream, "PNG")
+    painted = {"token": scene.token, "mask": "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()}
+    uploaded = Upload(Image.fromarray(np.eye(64, dtype=np.uint8) * 255).convert("RGB"), scene.file)
+    sources = []
+    for asked in (
+        SET,
+        replace(SET, mask=uploaded),
+        replace(SET, mask=uploaded, painted=painted),
+        replace(SET, mask=uploaded, painted={**painted, "token": "another"}),
+    ):
+        truth = truth_of(service, scene, asked)
+        assert truth is not None
+        sources.append(truth.source)
+    assert sources == ["the scene's own mask", "uploaded", "painted", "uploaded"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["pooling head", "mean of patches", "registers", "no attention", "DIFF V2", "another grid"]
+)
+@pytest.mark.parametrize("mode", ["readout", "intervention"])
+def test_foreign_models_are_shown_or_say_why_not(
+    service: Service, scene: Upload, clip: LoadedModel, kind: str, mode: str
+) -> None:
+    model = foreign(kind, clip)
+    service.registry.bring(kind, Entry(kind, None, None), model)
+    names = (service.names[0], kind)
+    for query in ("CLS", "1, 2"):
+        *_, shown = show_sparsity(service, scene, names, replace(SET, mode=mode, query=query))
+        own = [panel for panel in shown.strip["panels"] if panel["of"].startswith(kind)]
+        assert own
+        assert any(panel["message"] for panel in own) is (kind == "no attention")
+    if mode == "readout":
+        *_, (_, _left, right) = segment_shown(service, scene, names, SET, "sclip", 0.0, ["softmax", "entmax"])
+        assert right is not None
+        # A bare timm tower is not open_clip's wrapper of one, so its tokens have no known way into the joint space.
+        unreadable = kind not in ("DIFF V2", "another grid")
+        assert [bool(panel["message"]) for panel in right["panels"]] == [False, unreadable, unreadable]
+        *_, (said, figure) = sweep_shown(service, scene, names, SET)
+        assert figure is not None
+        assert (f"{kind}:" in said) is True
+
+
+def test_the_tab_keeps_no_connection_open(service: Service) -> None:
+    from studio.looked_at import choose_what_is_looked_at
+    from studio.tabs.sparsity import sparsity_tab
+
+    with gr.Blocks(analytics_enabled=False) as demo:
+        looked_at = choose_what_is_looked_at(service, ())
+        with gr.Tab("Sparsity") as tab:
+            sparsity_tab(looked_at, service, tab, ())
+    config = demo.get_config_file()
+    assert config["connect_heartbeat"] is False
+    ids = [
+        each["props"].get("elem_id") for each in config["components"] if each["type"] in ("slider", "radio", "button")
+    ]
+    assert {"sparsity-alpha", "sparsity-mode", "sparsity-show"} <= set(ids)
