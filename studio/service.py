@@ -136,7 +136,11 @@ class Service:
             embedding = model.encode_image(pixels[None], normalize=True)
         example = self.example(token)
         grid = vision_grid(model)
-        objects = None if example is None or example.mask is None else objects_of(patch_coverage(example.inside(), geometry, grid))
+        objects = (
+            None
+            if example is None or example.mask is None
+            else objects_of(patch_coverage(example.inside(), geometry, grid))
+        )
         look = Look(model, recording, embedding, geometry, objects)
         self.looks.put((name, token), look, int(recording.nbytes * _WITH_PROJECTIONS))
         return look

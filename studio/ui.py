@@ -10,6 +10,7 @@ from models import available_models
 from studio.api import add_api
 from studio.examples import FOLDER, PHOTOGRAPHS, load_gallery
 from studio.looked_at import choose_what_is_looked_at
+from studio.public import policy_of
 from studio.service import RECORDING_BYTES, Service
 from studio.tabs.compare import compare_tab
 from studio.tabs.explain import explain_tab
@@ -76,7 +77,7 @@ def launch_settings() -> dict[str, Any]:
         "footer_links": [],
         "run_history": False,
         "enable_monitoring": False,
-        "max_file_size": "30mb",
+        "max_file_size": policy_of().upload_bytes,
         # Gradio copies the examples from here also when the page is started from another folder.
         "allowed_paths": [str(FOLDER), str(PHOTOGRAPHS)],
         "show_error": False,

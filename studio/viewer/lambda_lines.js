@@ -7,6 +7,11 @@ const drawn = (parent, tag, attributes, text) => {
   return made;
 };
 const opacityOf = (layer) => (T.layer === null || T.layer === layer ? 1 : 0.12);
+// What the thin lines are, above the plot so that no curve is covered.
+const keyOf = (tower, range) => [
+  shownRuns().some((run) => run.towers[tower] && run.towers[tower].init) ? 'thin: λ_init' : '',
+  range[0] < 1 && range[1] > 1 ? 'dotted: λ = 1, rows sum to 0' : '',
+].filter(Boolean).join(' · ');
 const drawPlot = (svg, tower, quantity, label) => {
   const range = rangeOf(quantity);
   const width = Math.max(260, svg.clientWidth || 480);
@@ -19,6 +24,7 @@ const drawPlot = (svg, tower, quantity, label) => {
   const y = (value) => height - MARGIN.bottom - ((value - range[0]) / (range[1] - range[0])) * (height - MARGIN.top - MARGIN.bottom);
   drawn(svg, 'text', { x: 4, y: 12, class: 'quantity' }, label);
   if (!range) return;
+  if (quantity === 'lam') drawn(svg, 'text', { x: 24, y: 12 }, keyOf(tower, range));
   niceTicks(...range, 6).forEach((value) => {
     drawn(svg, 'line', { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value), class: 'grid' });
     drawn(svg, 'text', { x: MARGIN.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, signed(String(value)));
@@ -26,11 +32,9 @@ const drawPlot = (svg, tower, quantity, label) => {
   niceTicks(0, end, width > 420 ? 5 : 3).forEach((value) => drawn(svg, 'text', { x: x(value), y: height - 10, 'text-anchor': 'middle' }, shortCount(value)));
   if (quantity === 'lam' && range[0] < 1 && range[1] > 1) {
     drawn(svg, 'line', { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(1), y2: y(1), class: 'one', 'stroke-dasharray': '1 3' });
-    drawn(svg, 'text', { x: width - MARGIN.right - 2, y: y(1) - 3, 'text-anchor': 'end', class: 'said-on' }, 'λ = 1: rows sum to 0');
   }
   shownRuns().forEach((run) => drawRun(svg, run, run.towers[tower], quantity, { x, y, width, end }));
   drawEnds(svg, tower, quantity, { y, width });
-  svg.append(...svg.querySelectorAll('.said-on')); // over the lines
   drawn(svg, 'line', { class: 'cursor', y1: MARGIN.top, y2: height - MARGIN.bottom, x1: -9, x2: -9 });
 };
 const drawRun = (svg, run, tower, quantity, { x, y, width }) => {
@@ -58,7 +62,6 @@ const drawInit = (svg, tower, { x, y, width }) => {
   if (!init.length) return;
   if (init.every((value) => Math.abs(value - init[0]) < 1e-3)) {
     drawn(svg, 'line', { x1: x(0), x2: width - MARGIN.right, y1: y(init[0]), y2: y(init[0]), class: 'init' });
-    drawn(svg, 'text', { x: x(0) + 3, y: y(init[0]) - 3, class: 'said-on' }, `λ_init ${init[0].toFixed(2)}`);
   } else {
     init.forEach((value, layer) => drawn(svg, 'line', { x1: x(0) - 5, x2: x(0) + 6, y1: y(value), y2: y(value), 'stroke-width': 3, stroke: layerColour(layer, init.length), opacity: opacityOf(layer) }));
   }

@@ -8,9 +8,9 @@ import pytest
 import torch
 from browsing import WAIT, Studio, row_of, shown_percent
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
-from models import LoadedModel, attention_maps, load_model, localisation, open_picture, record, statistics
+from models import LoadedModel, load_model, localisation, open_picture, statistics
 from models.localisation import patch_coverage
 from studio.examples import load_examples, picture_token
 from studio.service import Service, vision_grid
@@ -158,7 +158,7 @@ def test_alpha_above_one_hatches_zeros_and_is_called_a_readout(
     studio.wait_shown(alpha=2)
     weights = row_of(models[0], image, layer, 0, alpha=2.0)["first"]
     assert studio.fact(0, "support").startswith(f"{int((weights > 0).sum())} of ")
-    expect(studio.viewer.locator(".note.readout")).to_contain_text("models themselves still used softmax")
+    expect(studio.viewer.locator(".note.readout")).to_contain_text("models themselves used softmax")
     expect(studio.viewer.locator(".legend")).to_contain_text("a weight of exactly 0")
 
 
@@ -197,188 +197,23 @@ def test_a_bad_file_gets_a_sentence_and_loses_nothing(studio: Studio, tmp_path: 
     assert studio.fact(0, "entropy") == entropy
 
 
+def option(studio: Studio, title: str) -> Locator:
+    """A model's name in the open list at the side; the selects of the panels have options of the same name."""
+    return studio.page.locator(f'li[role="option"][aria-label="{title}"]')
+
+
 def test_switching_a_model_changes_the_panels(studio: Studio, models: tuple[LoadedModel, LoadedModel]) -> None:
     expect(studio.viewer.locator(".panel")).to_have_count(4)
     studio.page.locator("#left input").click()
-    studio.page.get_by_role("option", name=models[1].title, exact=True).click()
+    option(studio, models[1].title).click()
     studio.wait_shown(left=models[1].name)
     kinds = studio.viewer.locator(".panel select.kind")
     assert [kinds.nth(i).input_value() for i in range(4)] == ["a1", "weights", "a1", "weights"]
     assert studio.fact(0, "entropy") == studio.fact(2, "entropy")
     studio.page.locator("#right input").click()
-    studio.page.get_by_role("option", name=models[0].title, exact=True).click()
+    option(studio, models[0].title).click()
     studio.wait_shown(right=models[0].name)
     assert [kinds.nth(i).input_value() for i in range(4)] == ["a1", "subtracted", "weights", "weights"]
-
-
-def test_panels_are_added_changed_and_removed_by_keys_and_never_fewer_than_two(
-    studio: Studio, models: tuple[LoadedModel, LoadedModel]
-) -> None:
-    add, panels = studio.viewer.locator(".add"), studio.viewer.locator(".panel")
-    expect(add).to_be_disabled()
-    for left in (3, 2):
-        remove = studio.viewer.locator(".remove").last
-        remove.focus()
-        remove.press("Enter")
-        expect(panels).to_have_count(left)
-    expect(studio.viewer.locator(".remove").first).to_be_disabled()
-    add.focus()
-    add.press("Enter")
-    expect(panels).to_have_count(3)
-    studio.choose(2, "model", models[0].name)
-    studio.choose(2, "kind", "value")
-    expect(panels.nth(2).locator(".badge").first).to_have_text("other unit")
-    studio.choose(1, "slot", "1")
-    image, layer = open_picture(load_examples()[0].picture), studio.shown()[3]
-    pixels, _ = models[1].preprocess(image)
-    with record(models[1].vision) as recording:
-        models[1].encode_image(pixels[None])
-    row = attention_maps(recording[layer]).a1[0, 1, 0]
-    assert studio.fact(1, "entropy") == f"{float(statistics.entropy(row)):.2f}"
-
-
-def test_the_direction_shows_who_reads_a_patch(studio: Studio, models: tuple[LoadedModel, LoadedModel]) -> None:
-    grid, image, layer = vision_grid(models[0]), open_picture(load_examples()[0].picture), studio.shown()[3]
-    studio.click(0, 2.5 / grid.rows, 3.5 / grid.cols)
-    studio.viewer.locator(".stage").press("d")
-    expect(studio.viewer.locator(".line")).to_contain_text("query patch (2, 3), who reads it")
-    pixels, _ = models[0].preprocess(image)
-    with record(models[0].vision) as recording:
-        models[0].encode_image(pixels[None])
-    column = attention_maps(recording[layer]).a1[0].mean(0)[:, grid.token(2, 3)]
-    assert studio.fact(0, "sum") == f"{float(column.sum()):.2f}"
-    assert studio.fact(0, "cls") == shown_percent(column[0] / column.sum())
-
-
-def test_a_panel_of_its_own_range_says_so_and_leaves_the_shared_one(studio: Studio) -> None:
-    bars = studio.viewer.locator(".scales .bar")
-    expect(bars).to_have_count(2)
-    own = studio.viewer.locator(".panel").nth(2).locator(".own")
-    own.focus()
-    own.press("Enter")
-    expect(bars).to_have_count(3)
-    expect(studio.viewer.locator(".panel").nth(2).locator(".badge").first).to_have_text("own range")
-    expect(studio.viewer.locator(".bar.own")).to_contain_text("panel 3 alone")
-
-
-def test_what_is_set_aside_is_counted_and_never_dropped_in_silence(studio: Studio) -> None:
-    note = studio.viewer.locator(".aside-note")
-    expect(note).to_be_hidden()
-    studio.check("aside", "sinks")
-    expect(note).to_contain_text(re.compile(r"A \d+ sinks? with \d+ % of the row"))
-    studio.check("aside", "none")
-    expect(note).to_contain_text("cover all tokens")
-
-
-def test_the_overview_leads_to_a_layer_and_head(studio: Studio, models: tuple[LoadedModel, LoadedModel]) -> None:
-    studio.viewer.locator(".overview-toggle").click()
-    cells = studio.viewer.locator(".cells")
-    expect(cells).to_have_count(2)
-    studio.viewer.locator(".statistic").select_option("negative")
-    first = studio.viewer.locator(f".cell[data-at='{models[1].name} 0 0']")
-    negative = statistics.negative_mass(row_of(models[1], open_picture(load_examples()[0].picture), 0, 0)["difference"])
-    expect(first).to_have_attribute("aria-label", re.compile(f"layer 0, mean over heads: {shown_percent(negative)}"))
-    expect(first).to_have_attribute("aria-label", re.compile("A2 shuffled"))
-    first.focus()
-    first.press("ArrowDown")
-    studio.page.keyboard.press("ArrowRight")
-    studio.page.keyboard.press("Enter")
-    studio.wait_shown(layer=1)
-    assert studio.viewer.locator(".panel select.slot").nth(1).input_value() == "0"
-    assert studio.viewer.locator(".panel select.slot").nth(0).input_value() == "mean"
-    expect(studio.viewer.locator(".matches")).to_contain_text("Best matches in layer 1")
-
-
-def test_relevance_is_worked_out_for_a_text_and_other_maps_do_not_move(studio: Studio) -> None:
-    before = studio.pixels(1)
-    studio.choose(0, "kind", "relevance")
-    note = studio.viewer.locator(".relevance-note")
-    expect(note).to_contain_text(load_examples()[0].caption)
-    first = studio.pixels(0)
-    studio.viewer.locator(".text").fill("an <b>airplane</b>")
-    studio.viewer.locator(".work-out").click()
-    expect(note).to_contain_text("an <b>airplane</b>")
-    assert (studio.pixels(0) != first).any()
-    expect(studio.viewer.locator(".scales .bar.relevance")).to_have_count(1)
-    studio.choose(0, "kind", "weights")
-    expect(studio.viewer.locator(".speaking")).to_be_hidden()
-    assert (studio.pixels(1) == before).all()
-
-
-def test_the_swipe_lays_two_panels_on_each_other(studio: Studio) -> None:
-    studio.viewer.locator(".swipe-toggle").click()
-    studio.viewer.locator(".swipe select.right").select_option("3")
-    divider, canvas = studio.viewer.locator(".divider"), studio.viewer.locator(".swipe canvas")
-
-    def middle() -> tuple[int, ...]:
-        script = "(c) => [...c.getContext('2d').getImageData(c.width * 0.9, c.height * 0.1, 1, 1).data]"
-        return tuple(canvas.evaluate(script))
-
-    signed = middle()
-    divider.focus()
-    divider.press("End")
-    assert middle() != signed
-    divider.press("Home")
-    assert middle() == signed
-    box = canvas.bounding_box()
-    assert box is not None
-    query = studio.viewer.locator(".line").inner_text()
-    studio.page.mouse.move(box["x"] + 1, box["y"] + 50)
-    studio.page.mouse.down()
-    studio.page.mouse.move(box["x"] + box["width"] * 0.95, box["y"] + 60, steps=4)
-    studio.page.mouse.up()
-    assert float(divider.input_value()) == pytest.approx(0.95, abs=0.02)
-    assert studio.viewer.locator(".line").inner_text() == query, "a drag is no click"
-    assert middle() != signed
-
-
-def test_the_address_shows_the_same_again(studio: Studio, context: BrowserContext, address: str) -> None:
-    studio.page.locator("#scenes button").nth(1).click()
-    studio.wait_shown(token=load_examples()[1].token)
-    studio.slide("layer", 2)
-    studio.wait_shown(layer=2)
-    studio.choose(1, "slot", "1")
-    studio.check("scale", "row")
-    studio.check("source", "kk")
-    studio.click(0, 0.3, 0.6)
-    studio.page.wait_for_function("() => location.href.includes('query=') && location.href.includes('source=kk')")
-    address = studio.page.evaluate("location.href")
-    again = Studio(context.new_page())
-    again.page.goto(address)
-    again.wait_shown(token=load_examples()[1].token, layer=2)
-    for panel in range(4):
-        assert (again.pixels(panel) == studio.pixels(panel)).all()
-    assert again.viewer.locator(".line").inner_text() == studio.viewer.locator(".line").inner_text()
-    expect(again.page.locator("#scenes button").nth(1)).to_have_attribute("aria-pressed", "true")
-    again.page.close()
-
-
-def test_a_link_whose_picture_is_not_here_asks_for_it_and_keeps_its_settings(
-    context: BrowserContext, address: str, tmp_path: Path
-) -> None:
-    for index in (0, 1):
-        noise = np.random.default_rng(90 + index).integers(0, 256, (80, 80, 3), dtype=np.uint8)
-        Image.fromarray(noise).save(tmp_path / f"{index}.png")
-    token = picture_token(open_picture(tmp_path / "1.png"))
-    studio = Studio(context.new_page())
-    studio.page.goto(f"{address}?picture={token}&layer=1&p=a1.1.diffclip-scenes&p=weights.mean.clip-scenes")
-    need = studio.viewer.locator(".need-text")
-    expect(need).to_contain_text(token)
-    field = studio.page.locator("#picture input[type=file]").first
-    field.set_input_files(tmp_path / "0.png")
-    expect(need).to_contain_text("not that of the link")
-    studio.upload(tmp_path / "1.png")
-    studio.wait_shown(token=token, layer=1)
-    expect(need).to_be_hidden()
-    expect(studio.viewer.locator(".panel")).to_have_count(2)
-    assert studio.viewer.locator("select.slot").first.input_value() == "1"
-    studio.page.close()
-
-
-def test_what_is_shown_is_taken_away(studio: Studio) -> None:
-    with studio.page.expect_download() as saved:
-        studio.viewer.locator(".take").click()
-    assert saved.value.suggested_filename.endswith(".zip")
 
 
 def test_an_example_scene_is_shown_when_it_is_chosen(studio: Studio) -> None:
@@ -404,17 +239,20 @@ def test_zero_shot_ranks_escapes_and_explains_one_class(studio: Studio) -> None:
     expect(scores).to_contain_text("The list of classes is empty")
 
 
-def test_plotly_comes_only_with_the_tab_that_needs_it(browser: Browser, address: str) -> None:
-    page = browser.new_page()
+def test_opening_any_tab_loads_no_plotly_and_asks_no_other_host(studio: Studio) -> None:
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(address)
-    page.wait_for_selector("#viewer [data-shown]", state="attached", timeout=WAIT)
+    studio.page.on("request", lambda request: asked.append(request.url))
+    for name, shown in {
+        "Sparsity": "#sparsity-maps canvas",
+        "λ trajectories": "text=its attention is standard",
+        "Explain": "#explain-strip",
+        "Intervene": "text=Its heads can be ablated",
+        "Text": "text=read out at the end token",
+    }.items():
+        studio.page.get_by_role("tab", name=name, exact=True).click()
+        expect(studio.page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
+        studio.page.locator(shown).first.wait_for(state="attached", timeout=WAIT)
     assert not [url for url in asked if "plotly" in url.lower()]
-    page.get_by_role("tab", name="λ trajectories").click()
-    expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=WAIT)
-    expect(page.get_by_text("has no λ")).to_be_visible()
-    page.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

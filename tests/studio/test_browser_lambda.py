@@ -38,7 +38,8 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(address)
     page.get_by_role("tab", name="λ trajectories").click()
-    page.locator("#lambda-chart section svg path").first.wait_for()
+    # A flat line has no height, which the browser driver takes for hidden.
+    page.locator("#lambda-chart section svg path").first.wait_for(state="attached")
     yield page
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()

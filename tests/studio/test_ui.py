@@ -41,7 +41,9 @@ def test_nothing_of_ours_names_another_host() -> None:
     files = [path for path in STUDIO.rglob("*") if path.suffix in (".py", ".js", ".css", ".html")]
     assert len(files) > 20
     for path in files:
-        assert not re.search(r"https?://|//cdn", path.read_text(encoding="utf-8")), path
+        # The namespace of SVG is a name; nobody fetches it.
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|//cdn", text), path
 
 
 def test_the_viewer_writes_text_never_markup() -> None:

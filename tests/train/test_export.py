@@ -18,7 +18,7 @@ from models import LoadedModel, load_model
 from models.checkpoints import export_checkpoint
 from models.errors import StudioError
 from models.zoo import SHIPPED
-from studio.runlog import read_lambda_log
+from studio.runlog import read_log
 from studio.service import Service
 from train.__main__ import main
 from train.export import export_run, is_exported, write_card
@@ -103,7 +103,7 @@ def test_an_exported_run_is_opened_by_load_model_and_by_the_page(
     service = Service([out], [])
     assert service.title("mine") == "differential"
     assert service.look("mine", Image.new("RGB", (40, 30), (90, 20, 160))).embedding.shape == (1, 24)
-    log = read_lambda_log(service.folder("mine"))
+    log = read_log(out / "log.jsonl")
     assert log is not None
     assert log.bad_lines == 0
     assert "# differential" in (out / "README.md").read_text()

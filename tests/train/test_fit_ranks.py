@@ -53,7 +53,7 @@ def both_ranks(rank: int, config: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
-    from conftest import TOML
+    from run_toml import TOML
 
     folder = tmp_path_factory.mktemp("ranks")
     (folder / "tiny.toml").write_text(TOML)

@@ -141,7 +141,7 @@ def both_ranks(rank: int, config: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    from conftest import TOML
+    from run_toml import TOML
 
     folder = tmp_path_factory.mktemp("pair")
     (folder / "tiny.toml").write_text(TOML)

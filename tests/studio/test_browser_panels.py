@@ -1,0 +1,192 @@
+"""Panels of Compare in a real Chromium: added, removed, turned round, laid on each other, linked to and taken away."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browsing import Studio, row_of, shown_percent
+from PIL import Image
+from playwright.sync_api import BrowserContext, expect
+
+from models import LoadedModel, attention_maps, load_model, open_picture, record, statistics
+from studio.examples import load_examples, picture_token
+from studio.service import vision_grid
+
+SHIPPED = ("clip-scenes", "diffclip-scenes")
+
+
+@pytest.fixture(scope="module")
+def models() -> tuple[LoadedModel, LoadedModel]:
+    return load_model(SHIPPED[0]), load_model(SHIPPED[1])
+
+
+def test_panels_are_added_changed_and_removed_by_keys_and_never_fewer_than_two(
+    studio: Studio, models: tuple[LoadedModel, LoadedModel]
+) -> None:
+    add, panels = studio.viewer.locator(".add"), studio.viewer.locator(".panel")
+    expect(add).to_be_disabled()
+    for left in (3, 2):
+        remove = studio.viewer.locator(".remove").last
+        remove.focus()
+        remove.press("Enter")
+        expect(panels).to_have_count(left)
+    expect(studio.viewer.locator(".remove").first).to_be_disabled()
+    add.focus()
+    add.press("Enter")
+    expect(panels).to_have_count(3)
+    studio.choose(2, "model", models[0].name)
+    studio.choose(2, "kind", "value")
+    expect(panels.nth(2).locator(".badge").first).to_have_text("other unit")
+    studio.choose(1, "slot", "1")
+    image, layer = open_picture(load_examples()[0].picture), studio.shown()[3]
+    pixels, _ = models[1].preprocess(image)
+    with record(models[1].vision) as recording:
+        models[1].encode_image(pixels[None])
+    row = attention_maps(recording[layer]).a1[0, 1, 0]
+    assert studio.fact(1, "entropy") == f"{float(statistics.entropy(row)):.2f}"
+
+
+def test_the_direction_shows_who_reads_a_patch(studio: Studio, models: tuple[LoadedModel, LoadedModel]) -> None:
+    grid, image, layer = vision_grid(models[0]), open_picture(load_examples()[0].picture), studio.shown()[3]
+    studio.click(0, 2.5 / grid.rows, 3.5 / grid.cols)
+    studio.viewer.locator(".stage").press("d")
+    expect(studio.viewer.locator(".line")).to_contain_text("query patch (2, 3), who reads it")
+    pixels, _ = models[0].preprocess(image)
+    with record(models[0].vision) as recording:
+        models[0].encode_image(pixels[None])
+    column = attention_maps(recording[layer]).a1[0].mean(0)[:, grid.token(2, 3)]
+    assert studio.fact(0, "sum") == f"{float(column.sum()):.2f}"
+    assert studio.fact(0, "cls") == shown_percent(column[0] / column.sum())
+
+
+def test_a_panel_of_its_own_range_says_so_and_leaves_the_shared_one(studio: Studio) -> None:
+    bars = studio.viewer.locator(".scales .bar")
+    expect(bars).to_have_count(2)
+    own = studio.viewer.locator(".panel").nth(2).locator(".own")
+    own.focus()
+    own.press("Enter")
+    expect(bars).to_have_count(3)
+    expect(studio.viewer.locator(".panel").nth(2).locator(".badge").first).to_have_text("own range")
+    expect(studio.viewer.locator(".bar.own")).to_contain_text("panel 3 alone")
+
+
+def test_what_is_set_aside_is_counted_and_never_dropped_in_silence(studio: Studio) -> None:
+    note = studio.viewer.locator(".aside-note")
+    expect(note).to_be_hidden()
+    studio.check("aside", "sinks")
+    expect(note).to_contain_text(re.compile(r"A \d+ sinks? with \d+ % of the row"))
+    studio.check("aside", "none")
+    expect(note).to_contain_text("cover all tokens")
+
+
+def test_the_overview_leads_to_a_layer_and_head(studio: Studio, models: tuple[LoadedModel, LoadedModel]) -> None:
+    studio.viewer.locator(".overview-toggle").click()
+    cells = studio.viewer.locator(".cells")
+    expect(cells).to_have_count(2)
+    studio.viewer.locator(".statistic").select_option("negative")
+    first = studio.viewer.locator(f".cell[data-at='{models[1].name} 0 0']")
+    negative = statistics.negative_mass(row_of(models[1], open_picture(load_examples()[0].picture), 0, 0)["difference"])
+    expect(first).to_have_attribute("aria-label", re.compile(f"layer 0, mean over heads: {shown_percent(negative)}"))
+    expect(first).to_have_attribute("aria-label", re.compile("A2 shuffled"))
+    first.focus()
+    first.press("ArrowDown")
+    studio.page.keyboard.press("ArrowRight")
+    studio.page.keyboard.press("Enter")
+    studio.wait_shown(layer=1)
+    assert studio.viewer.locator(".panel select.slot").nth(1).input_value() == "0"
+    assert studio.viewer.locator(".panel select.slot").nth(0).input_value() == "mean"
+    expect(studio.viewer.locator(".matches")).to_contain_text("Best matches in layer 1")
+
+
+def test_relevance_is_worked_out_for_a_text_and_other_maps_do_not_move(studio: Studio) -> None:
+    before = studio.pixels(1)
+    studio.choose(0, "kind", "relevance")
+    note = studio.viewer.locator(".relevance-note")
+    expect(note).to_contain_text(load_examples()[0].caption)
+    first = studio.pixels(0)
+    studio.viewer.locator(".text").fill("an <b>airplane</b>")
+    studio.viewer.locator(".work-out").click()
+    expect(note).to_contain_text("an <b>airplane</b>")
+    assert (studio.pixels(0) != first).any()
+    expect(studio.viewer.locator(".scales .bar.relevance")).to_have_count(1)
+    studio.choose(0, "kind", "weights")
+    expect(studio.viewer.locator(".speaking")).to_be_hidden()
+    assert (studio.pixels(1) == before).all()
+
+
+def test_the_swipe_lays_two_panels_on_each_other(studio: Studio) -> None:
+    studio.viewer.locator(".swipe-toggle").click()
+    studio.viewer.locator(".swipe select.right").select_option("3")
+    divider, canvas = studio.viewer.locator(".divider"), studio.viewer.locator(".swipe canvas")
+
+    def middle() -> tuple[int, ...]:
+        script = "(c) => [...c.getContext('2d').getImageData(c.width * 0.9, c.height * 0.1, 1, 1).data]"
+        return tuple(canvas.evaluate(script))
+
+    signed = middle()
+    divider.focus()
+    divider.press("End")
+    assert middle() != signed
+    divider.press("Home")
+    assert middle() == signed
+    box = canvas.bounding_box()
+    assert box is not None
+    query = studio.viewer.locator(".line").inner_text()
+    studio.page.mouse.move(box["x"] + 1, box["y"] + 50)
+    studio.page.mouse.down()
+    studio.page.mouse.move(box["x"] + box["width"] * 0.95, box["y"] + 60, steps=4)
+    studio.page.mouse.up()
+    assert float(divider.input_value()) == pytest.approx(0.95, abs=0.02)
+    assert studio.viewer.locator(".line").inner_text() == query, "a drag is no click"
+    assert middle() != signed
+
+
+def test_the_address_shows_the_same_again(studio: Studio, context: BrowserContext, address: str) -> None:
+    studio.page.locator("#scenes button").nth(1).click()
+    studio.wait_shown(token=load_examples()[1].token)
+    studio.slide("layer", 2)
+    studio.wait_shown(layer=2)
+    studio.choose(1, "slot", "1")
+    studio.check("scale", "row")
+    studio.check("source", "kk")
+    studio.click(0, 0.3, 0.6)
+    studio.page.wait_for_function("() => location.href.includes('query=') && location.href.includes('source=kk')")
+    studio.page.mouse.move(1, 1)  # a patch that is pointed at is outlined
+    address = studio.page.evaluate("location.href")
+    again = Studio(context.new_page())
+    again.page.goto(address)
+    again.wait_shown(token=load_examples()[1].token, layer=2)
+    for panel in range(4):
+        assert (again.pixels(panel) == studio.pixels(panel)).all()
+    assert again.viewer.locator(".line").inner_text() == studio.viewer.locator(".line").inner_text()
+    expect(again.page.locator("#scenes button").nth(1)).to_have_attribute("aria-pressed", "true")
+    again.page.close()
+
+
+def test_a_link_whose_picture_is_not_here_asks_for_it_and_keeps_its_settings(
+    context: BrowserContext, address: str, tmp_path: Path
+) -> None:
+    for index in (0, 1):
+        noise = np.random.default_rng(90 + index).integers(0, 256, (80, 80, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tmp_path / f"{index}.png")
+    token = picture_token(open_picture(tmp_path / "1.png"))
+    studio = Studio(context.new_page())
+    studio.page.goto(f"{address}?picture={token}&layer=1&p=a1.1.diffclip-scenes&p=weights.mean.clip-scenes")
+    need = studio.viewer.locator(".need-text")
+    expect(need).to_contain_text(token)
+    field = studio.page.locator("#picture input[type=file]").first
+    field.set_input_files(tmp_path / "0.png")
+    expect(need).to_contain_text("not that of the link")
+    studio.upload(tmp_path / "1.png")
+    studio.wait_shown(token=token, layer=1)
+    expect(need).to_be_hidden()
+    expect(studio.viewer.locator(".panel")).to_have_count(2)
+    assert studio.viewer.locator("select.slot").first.input_value() == "1"
+    studio.page.close()
+
+
+def test_what_is_shown_is_taken_away(studio: Studio) -> None:
+    with studio.page.expect_download() as saved:
+        studio.viewer.locator(".take").click()
+    assert saved.value.suggested_filename.endswith(".zip")
