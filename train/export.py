@@ -98,6 +98,7 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         (f"{s['samples']:,}" if s.get("samples") else f"{s.get('epochs')} epochs") + f" at {s['image_size']} pixels"
         for s in settings["stages"]
     )
+    loss = "none, it was left out" if last["loss"] is None else f"{last['loss']:.3f}"
     scenes = any(key in settings["data"] for key in ("seed", "scenes"))
     source = _source(settings["data"])
     size = sum(parameter.numel() for parameter in model.module.parameters())
@@ -125,7 +126,7 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         f"| samples | {stages}; batch {settings['batch_size']} |",
         f"| seeds | weights {settings['seed']}{_scenes_seed(settings['data'])} |",
         f"| precision of training | {run['precision'].removeprefix('torch.')} |",
-        f"| loss of the last step | {last['loss']:.3f} |",
+        f"| loss of the last step | {loss} |",
         "",
         "Made by",
         "",

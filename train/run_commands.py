@@ -59,6 +59,8 @@ def add_parsers(subparsers: Any) -> None:
         "report",
         help="write a page with the curves of a run",
         description="Writes one page, without scripts and without anything to load, from what a run has logged so far.",
+        epilog="example:\n  python -m train report runs/diffclip-scenes --out diffclip.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     report.add_argument("folder", type=Path, metavar="RUN", help="a run's folder, or one made by export")
     report.add_argument("--out", type=Path, help="the page (default: RUN/report.html)")

@@ -9,7 +9,7 @@ from gradio.components import Component
 
 from models import StudioError
 from studio.changes import controls_value
-from studio.examples import Example, thumbnail
+from studio.examples import Example
 from studio.failures import told, told_steps
 from studio.intervened_maps import map_choice, maps_value
 from studio.intervening import changed_model
@@ -18,8 +18,8 @@ from studio.outcome import message_html, outcome_html
 from studio.service import Service
 from studio.sweeping import Sweep, swept_models
 from studio.uploads import Upload, picture_field
-from studio.viewer import scene_strip
 from studio.viewer.bench import edit_bench
+from studio.viewer.gallery import gallery
 from studio.viewer.outcome import outcome_page
 from studio.viewer.strip import map_strip
 from studio.zeroshot import parse_prompts
@@ -74,7 +74,6 @@ def intervene_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: 
 
 def _widgets(examples: tuple[Example, ...]) -> _Widgets:
     objects = dict.fromkeys(name for example in examples for name in example.objects)
-    scenes = [{"url": thumbnail(example), "caption": example.caption} for example in examples]
     gr.Markdown(INTRO)
     with gr.Row(equal_height=False):
         benches = [
@@ -85,7 +84,7 @@ def _widgets(examples: tuple[Example, ...]) -> _Widgets:
     with fold, gr.Row(equal_height=False):
         other = picture_field(label="Another picture", height=150, elem_id="intervene-other", interactive=True)
         with gr.Column(min_width=200):
-            strip = scene_strip(scenes, elem_id="intervene-scenes", visible=bool(examples))
+            strip = gallery(examples, elem_id="intervene-scenes", visible=bool(examples))
     with gr.Row(equal_height=False):
         with gr.Column(min_width=300), gr.Group():
             classes = _text(", ".join(objects), "Zero-shot classes, by line or by comma", "intervene-classes", 2)

@@ -18,6 +18,7 @@ _HERE = Path(__file__).resolve().parent
 SCRIPTS = (
     "state",
     "colours",
+    "hatch",
     "layers",
     "places",
     "values",
@@ -80,21 +81,3 @@ def _served(name: str, answer: Answer) -> Callable[[Any], Response]:
 
     serve.__name__ = name
     return serve
-
-
-def scene_strip(scenes: list[dict[str, str]], **settings: Any) -> gr.HTML:
-    """Buttons with example scenes; the value is the index of the chosen one, -1 for none of them.
-
-    Args:
-        scenes: for each its `url` (a data URL) and `caption`.
-        settings: further settings of `gr.HTML`.
-    """
-    return gr.HTML(
-        -1,
-        html_template=(_HERE / "scenes.html").read_text(encoding="utf-8"),
-        css_template=(_HERE / "scenes.css").read_text(encoding="utf-8"),
-        js_on_load=(_HERE / "scenes.js").read_text(encoding="utf-8"),
-        scenes=scenes,
-        apply_default_css=False,
-        **settings,
-    )

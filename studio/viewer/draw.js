@@ -2,18 +2,6 @@
 
 const FINE = 8; // values between patch centres in the smooth drawing, per patch side
 
-function hatch(context, colour, gap, width) {
-  const tile = document.createElement('canvas');
-  tile.width = tile.height = gap;
-  const brush = tile.getContext('2d');
-  brush.strokeStyle = colour;
-  brush.lineWidth = width;
-  brush.beginPath();
-  for (const shift of [-gap, 0, gap]) { brush.moveTo(shift, gap); brush.lineTo(shift + gap, 0); }
-  brush.stroke();
-  return context.createPattern(tile, 'repeat');
-}
-
 // The picture in grey with little contrast, so that the colours over it stay near those of the colour bar.
 function greyPicture(image) {
   const canvas = document.createElement('canvas');

@@ -6,8 +6,8 @@ from typing import Any
 import gradio as gr
 
 _HERE = Path(__file__).resolve().parent
-# The colours are the viewer's own.
-SCRIPTS = ("colours", "matrix_values", "matrix_draw", "matrix")
+# Colours and hatching are the viewer's own.
+SCRIPTS = ("colours", "hatch", "matrix_values", "matrix_draw", "matrix")
 
 
 def matrix_script() -> str:

@@ -4,18 +4,6 @@ const LEAST_LABEL = 9; // pixels of a cell below which labels would run into eac
 const MOST_CELL = 34;
 const FONT = '11px "IBM Plex Sans", system-ui, sans-serif';
 
-function hatching(context, colour, gap, width) {
-  const tile = document.createElement('canvas');
-  tile.width = tile.height = gap;
-  const brush = tile.getContext('2d');
-  brush.strokeStyle = colour;
-  brush.lineWidth = width;
-  brush.beginPath();
-  for (const shift of [-gap, 0, gap]) { brush.moveTo(shift, gap); brush.lineTo(shift + gap, 0); }
-  brush.stroke();
-  return context.createPattern(tile, 'repeat');
-}
-
 // Sizes in CSS pixels: room for labels, side of a cell.
 function layOut(panel) {
   const context = panel.canvas.getContext('2d');
@@ -66,7 +54,7 @@ function drawCells(context, panel) {
   const table = withSigns ? SIGNED : SEQUENTIAL;
   const top = withSigns ? S.top.signed : S.top.sequential;
   const scale = window.devicePixelRatio || 1;
-  const lines = hatching(context, 'rgba(128,140,152,.6)', Math.max(4, Math.round(6 * scale)), scale);
+  const lines = hatch(context, 'rgba(128,140,152,.6)', Math.max(4, Math.round(6 * scale)), scale);
   // Edges on whole device pixels, so that no seam shows between cells.
   const edge = (i) => Math.round((room + i * cell) * scale) / scale;
   for (let q = 0; q < panel.n; q++) {

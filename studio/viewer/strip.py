@@ -7,7 +7,7 @@ import gradio as gr
 
 _HERE = Path(__file__).resolve().parent
 # Colours and drawing are the viewer's own; what is the strip's stands in the last files.
-SCRIPTS = ("colours", "draw", "strip_values", "strip_panels", "strip")
+SCRIPTS = ("colours", "hatch", "draw", "strip_values", "strip_panels", "strip")
 EMPTY = "Nothing was run yet."
 
 

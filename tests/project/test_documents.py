@@ -71,7 +71,9 @@ def test_every_train_command_explains_itself(command: str, capsys: pytest.Captur
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])
     assert left.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: python -m train {command}")
+    said = capsys.readouterr().out
+    assert said.startswith(f"usage: python -m train {command}")
+    assert f"-m train {command} " in said.partition("example")[2]
 
 
 @pytest.mark.parametrize("name", SHIPPED)

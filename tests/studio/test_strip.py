@@ -76,7 +76,9 @@ def test_few_classes_all_have_a_colour_and_of_many_those_that_cover_most() -> No
 
 
 def test_every_name_that_the_strip_takes_from_the_viewer_is_there() -> None:
-    shared = "\n".join((Path(component.__file__).parent / f"{name}.js").read_text() for name in ("colours", "draw"))
+    shared = "\n".join(
+        (Path(component.__file__).parent / f"{name}.js").read_text() for name in ("colours", "hatch", "draw")
+    )
     for name in ("ramp", "place", "drawBar", "hatch", "greyPicture", "between", "gridLines", "dimUnseen", "outline"):
         assert re.search(rf"function {name}\(", shared), name
     for name in ("SEQUENTIAL", "SIGNED", "FINE", "channels"):

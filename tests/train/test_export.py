@@ -104,9 +104,15 @@ def test_an_exported_run_is_opened_by_load_model_and_by_the_page(
     assert service.title("mine") == "differential"
     assert service.look("mine", Image.new("RGB", (40, 30), (90, 20, 160))).embedding.shape == (1, 24)
     log = read_log(out / "log.jsonl")
-    assert log is not None
     assert log.bad_lines == 0
     assert "# differential" in (out / "README.md").read_text()
+
+
+def test_a_run_whose_last_step_was_left_out_is_exported(run: Path, tmp_path: Path) -> None:
+    lines = (run / "log.jsonl").read_text().splitlines()
+    (run / "log.jsonl").write_text("\n".join([*lines[:-1], json.dumps(json.loads(lines[-1]) | {"loss": None})]) + "\n")
+    out = export_run(run, tmp_path / "mine")
+    assert "| loss of the last step | none, it was left out |" in (out / "README.md").read_text()
 
 
 def test_the_card_of_a_run_on_photographs_says_so_and_gives_no_licence_of_scenes(run: Path, tmp_path: Path) -> None:

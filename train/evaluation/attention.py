@@ -88,10 +88,9 @@ def attention_to_objects(model: LoadedModel, seed: int, count: int) -> Attention
         raise StudioError(f"{count} scenes measure nothing: give 2 or more.")
     kept: dict[str, list[NDArray[np.float64]]] = {}
     shares, left_out = [], 0
-    for start in range(0, count, _AT_ONCE):
-        numbers = range(start, min(start + _AT_ONCE, count))
+    for numbers in batches(count):
         pixels, inside, outside = _pictures(model, layout, seed, numbers)
-        rows = _rows(model, layout, pixels, start)
+        rows = _rows(model, layout, pixels, numbers.start)
         for at in range(len(numbers)):
             if not bool(inside[at].any()) or not bool(outside[at].any()):
                 left_out += 1
@@ -106,6 +105,12 @@ def attention_to_objects(model: LoadedModel, seed: int, count: int) -> Attention
         raise StudioError("No scene has both object and ground patches: take a model with smaller patches.")
     values = {name: np.stack(parts) for name, parts in kept.items()}
     return AttentionToObjects(len(shares), left_out, float(np.mean(shares)), _places(values), _gains(values))
+
+
+def batches(count: int) -> list[range]:
+    """The scenes 0 to `count` - 1 in parts of two or more: alone a scene would be its own other picture."""
+    starts = [start for start in range(0, count, _AT_ONCE) if start == 0 or count - start > 1]
+    return [range(start, end) for start, end in zip(starts, [*starts[1:], count], strict=True)]
 
 
 def _pictures(model: LoadedModel, layout: TokenGrid, seed: int, numbers: range) -> tuple[Tensor, Tensor, Tensor]:

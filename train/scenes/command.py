@@ -18,6 +18,8 @@ def add_parser(subparsers: Any) -> None:
         help="write captioned scenes of OpenMoji objects as tar shards",
         description="Writes scenes with captions, exact masks, boxes and minimal pairs as tar shards. "
         "One seed gives one data set, byte for byte.",
+        epilog="example:\n  python -m train scenes shards --count 1000 --seed 0 --size 112",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("out", type=Path, help="a folder without shards; it is made when it does not exist")
     parser.add_argument("--count", type=int, default=1000, help="how many scenes (default: %(default)s)")

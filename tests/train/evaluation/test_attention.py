@@ -22,6 +22,7 @@ from train.evaluation.attention import (
     SIGNED,
     UNIFORM,
     attention_to_objects,
+    batches,
 )
 from train.scenes import describe_scene, render_scene
 
@@ -100,6 +101,13 @@ def test_every_control_stands_beside_the_difference(diffclip: LoadedModel) -> No
 def test_a_uniform_second_map_does_not_change_how_patches_are_ranked(diffclip: LoadedModel) -> None:
     found = attention_to_objects(changed(diffclip, 3.0), SEED, 8)
     assert found.maps[UNIFORM]["auroc"].mean.value == pytest.approx(found.maps["A1"]["auroc"].mean.value, abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 3, 25, 26, 27, 50, 51, 300, 501])
+def test_no_scene_is_alone_in_its_batch_where_it_would_be_its_own_other_picture(count: int) -> None:
+    parts = batches(count)
+    assert [number for part in parts for number in part] == list(range(count))
+    assert min(map(len, parts)) > 1
 
 
 def test_too_few_scenes_are_refused(clip: LoadedModel) -> None:
