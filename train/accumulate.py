@@ -21,6 +21,7 @@ from models.diff_attention import widen
 from models.errors import StudioError
 from train.distributed import World
 from train.loss import GatheredLoss
+from train.precision import computing_in
 from train.rng import RngState, replayed, rng_state
 
 Change = Callable[[Tensor], Tensor]
@@ -128,7 +129,7 @@ class Encoder:
     def __call__(self, model: nn.Module, samples: Samples) -> Features:
         """The features of some samples by `model`, which is `self.model` or `self.towers`."""
         # A context of its own for each pass: what autocast narrowed without a graph must not serve one with a graph.
-        with torch.autocast(self.world.device.type, self.autocast, enabled=self.autocast != torch.float32):
+        with computing_in(self.autocast, self.world.device):
             return model(self.prepare(samples.pixels), samples.tokens)
 
     def averaging(self, now: bool) -> AbstractContextManager[object]:

@@ -11,10 +11,12 @@ from models.errors import StudioError
 from models.initialization import Initialization
 from models.plain import from_plain
 from models.vocabulary import Truncation
-from train.data.config import Augment, CsvData, Plain, SceneData, TarData
+from train.data.config import Augment, CsvData, Plain, SceneData, TarData, setting
 from train.data.skips import SkipLimit
+from train.evaluation.zero_shot import SEED
 from train.loss import Gathering
-from train.settings import WEIGHTS, EvaluationConfig, LogConfig, OptimConfig, Pictures, SceneStream, Stage
+from train.scenes.scene import WEIGHTS
+from train.settings import EvaluationConfig, LogConfig, OptimConfig, Pictures, SceneStream, Stage
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -46,6 +48,8 @@ class RunConfig:
         threads: CPU threads of a process; 0 leaves PyTorch's choice.
         workers: processes of each process that read data.
         save_minutes, save_steps: time and steps between two writings of the resume state; 0 for none.
+        keep_every: steps between two copies of the weights that stay, as `models.load_model` opens them, in
+            steps/STEP of the run's folder; 0 for none. The page follows the attention of a run through them.
         stop_after: stop after this many steps of the full schedule; 0 runs to the end.
 
     Raises:
@@ -78,16 +82,18 @@ class RunConfig:
     workers: int = 0
     save_minutes: float = 5.0
     save_steps: int = 0
+    keep_every: int = 0
     stop_after: int = 0
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        counts = (self.threads, self.stop_after, self.save_minutes, self.save_steps, self.workers, self.seed)
+        often = (self.stop_after, self.save_minutes, self.save_steps, self.keep_every)
+        counts = (self.threads, self.workers, self.seed, *often)
         if min(*counts, self.skip_non_finite, self.evaluation.every, getattr(self.data, "seed", 0)) < 0:
             raise StudioError(
-                "threads, workers, stop_after, save_minutes, save_steps, skip_non_finite, evaluation.every and seeds "
-                "cannot be below 0."
+                "threads, workers, stop_after, save_minutes, save_steps, keep_every, skip_non_finite, evaluation.every "
+                "and seeds cannot be below 0."
             )
         if not self.stages:
             raise StudioError("The run has no stages: add [[stages]] with samples and image_size.")
@@ -98,6 +104,7 @@ class RunConfig:
                 f"accumulation = {self.accumulation} must be 1 or more, ema = {self.ema} and patch_dropout = "
                 f"{self.patch_dropout} from 0 to below 1."
             )
+        _check_seed(self.data)
         for stage in self.stages:
             self._check(stage)
             self.stage_model(stage)
@@ -183,6 +190,34 @@ class RunConfig:
         return replace(self.model, vision=replace(self.model.vision, image_size=stage.image_size))
 
 
+def _check_seed(data: SceneStream | TarData | CsvData | SceneData) -> None:
+    """Refuse to train on the scenes that models are measured on."""
+    seed = data.seed if isinstance(data, SceneStream) else data.scenes if isinstance(data, SceneData) else None
+    if seed == SEED:
+        raise StudioError(
+            f"Scenes of seed {seed} are kept for evaluation, and a model that was trained on them could not be "
+            "measured: use another seed for data."
+        )
+
+
+def check_shares(config: RunConfig, processes: int) -> None:
+    """Whether a batch can be shared by processes, and a process's share by its parts.
+
+    Raises:
+        StudioError: not equally.
+    """
+    own, left = divmod(config.batch_size, processes)
+    if left:
+        raise StudioError(
+            f"A batch of {config.batch_size:,} cannot be shared equally by {processes} processes: use a divisor."
+        )
+    if own % config.accumulation:
+        raise StudioError(
+            f"accumulation = {config.accumulation} does not split a process's {own:,} samples (batch_size = "
+            f"{config.batch_size:,} over {processes}) into equal parts: use a divisor of {own:,}."
+        )
+
+
 def resolved(config: RunConfig, samples: int) -> RunConfig:
     """The config with samples and steps in place of epochs, for data of `samples` samples.
 
@@ -192,13 +227,13 @@ def resolved(config: RunConfig, samples: int) -> RunConfig:
         StudioError: the data hold less than a batch, or a stage would have no step.
     """
     per_epoch = samples // config.batch_size
-    if config.is_resolved:
-        return config
     if not per_epoch:
         raise StudioError(
             f"The data hold {samples:,} samples, fewer than one batch of {config.batch_size:,}: use a smaller batch, "
             "or more data."
         )
+    if config.is_resolved:
+        return config
     lengths = [stage.samples or round(stage.epochs * per_epoch) * config.batch_size for stage in config.stages]
     if not all(lengths):
         raise StudioError(f"A stage is shorter than one step; an epoch has {per_epoch:,}: raise its epochs.")
@@ -225,14 +260,8 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> RunConfig:
 
 
 def _override(data: dict[str, Any], override: str) -> None:
-    """Set one dotted key; the value is read as TOML, or as text where it is not TOML."""
-    key, equals, text = override.partition("=")
-    if not equals or not key:
-        raise StudioError(f"{override!r} is not a setting: write key=value, as optim.lr=5e-4.")
-    try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+    """Set one dotted key."""
+    key, value = setting(override, "optim.lr=5e-4")
     *path, last = key.split(".")
     table = data
     for part in path:

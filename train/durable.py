@@ -51,11 +51,7 @@ def replace_folder(partial: Path, folder: Path) -> None:
 
     Both are on one file system. Files of `partial` are flushed to the disk first.
     """
-    for path in partial.rglob("*"):
-        if path.is_file():
-            with path.open("rb+") as file:
-                os.fsync(file.fileno())
-    sync_folder(partial)
+    _flush(partial)
     aside = folder.with_name(folder.name + ".old")
     shutil.rmtree(aside, ignore_errors=True)
     if folder.exists():
@@ -68,3 +64,22 @@ def replace_folder(partial: Path, folder: Path) -> None:
         raise
     sync_folder(folder.parent)
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def place_folder(partial: Path, folder: Path) -> None:
+    """Give a complete folder its name, which nothing has but an empty folder; both are on one file system."""
+    _flush(partial)
+    if folder.is_dir():
+        folder.rmdir()
+    os.replace(partial, folder)
+    sync_folder(folder.parent)
+
+
+def _flush(folder: Path) -> None:
+    """Flush the files of a folder and of those in it to the disk, and their names."""
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            sync_folder(path)
+        elif path.is_file():
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())

@@ -1,43 +1,65 @@
 """From a finished run to the folder that is shipped: checkpoint, step log, resolved config, model card."""
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from models.checkpoints import CARD, load_checkpoint
+from models.checkpoints import CARD, TOKENIZER, WEIGHTS, load_checkpoint
 from models.checkpoints import CONFIG as CHECKPOINT_CONFIG
 from models.config import ModelConfig
 from models.errors import CheckpointError, StudioError
 from models.loaded import LoadedModel
+from train.config import load_config, resolved
+from train.durable import place_folder, write_whole, writing
 from train.evaluation.zero_shot import ZeroShotResult
-from train.run_folder import CHECKPOINT, CONFIG, LOG, check_free
+from train.kept import kept_steps
+from train.run_folder import CHECKPOINT, CONFIG, LOG, STEPS, check_free, deciding, settings_of
 from train.run_folder import EVALUATION as MEASURED
 
 RUN_CONFIG, EVALUATION = "run.json", "evaluation.json"
+CONFIGS = Path(__file__).parent / "configs"
 _FOR_LOOKING = (
     "It is a model to look at, not one to use on photographs: outside generated scenes its answers mean nothing."
 )
 
 
 def export_run(run: Path, out: Path) -> Path:
-    """Copy a finished run's checkpoint, log and resolved config into `out`; the evaluation is added by `evaluate`.
+    """Copy a finished run's checkpoint, the weights it kept on its way, its log and its resolved config into `out`.
+
+    The folder is made beside `out` and gets its name when it is whole, so that a cut leaves none that is half there.
+    What `python -m train evaluate` finds is added by it later.
 
     Raises:
-        StudioError: the run is not finished, or `out` holds something already.
+        StudioError: the run is not finished, `out` holds something already, or cannot be written.
     """
-    if not (run / CHECKPOINT).is_dir():
+    if not all((run / name).exists() for name in (CHECKPOINT, LOG, CONFIG)):
         raise StudioError(f"{run} holds no finished run: let `python -m train fit` come to its end first.")
     check_free(out, "choose another folder, or delete it")
-    shutil.copytree(run / CHECKPOINT, out, dirs_exist_ok=True)
-    shutil.copy2(run / LOG, out / LOG)
-    shutil.copy2(run / CONFIG, out / RUN_CONFIG)
-    if (run / MEASURED).exists():
-        shutil.copy2(run / MEASURED, out / MEASURED)
-    write_card(out)
+    with writing(out):
+        place = Path(os.path.abspath(out))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as beside:
+            partial = Path(beside) / place.name
+            _copy(run, partial)
+            write_card(partial)
+            place_folder(partial, place)
     return out
+
+
+def _copy(run: Path, out: Path) -> None:
+    shutil.copytree(run / CHECKPOINT, out, copy_function=shutil.copyfile)
+    for step, folder in kept_steps(run).items():
+        shutil.copytree(folder, out / STEPS / str(step), copy_function=shutil.copyfile)
+    shutil.copyfile(run / LOG, out / LOG)
+    shutil.copyfile(run / CONFIG, out / RUN_CONFIG)
+    if (run / MEASURED).exists():
+        shutil.copyfile(run / MEASURED, out / MEASURED)
 
 
 def check_exported(folder: Path) -> None:
@@ -70,7 +92,7 @@ def write_evaluation(folder: Path, result: ZeroShotResult, compared: Sequence[Ze
     """
     check_exported(folder)
     plain: dict[str, Any] = {**asdict(result), "compared": [asdict(other) for other in compared]}
-    (folder / EVALUATION).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    write_whole(folder / EVALUATION, json.dumps(plain, indent=2) + "\n")
     return write_card(folder)
 
 
@@ -87,11 +109,13 @@ def write_card(folder: Path) -> Path:
     evaluation = folder / EVALUATION
     measured = json.loads(evaluation.read_text(encoding="utf-8")) if evaluation.exists() else None
     path = folder / CARD
-    path.write_text(_card(model, run, last, measured), encoding="utf-8")
+    write_whole(path, _card(folder, model, run, last, measured))
     return path
 
 
-def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measured: dict[str, Any] | None) -> str:
+def _card(
+    folder: Path, model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measured: dict[str, Any] | None
+) -> str:
     config, settings = model.config, run["config"]
     assert isinstance(config, ModelConfig)  # a run trains no other
     stages = ", then ".join(
@@ -128,27 +152,12 @@ def _card(model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measure
         f"| precision of training | {run['precision'].removeprefix('torch.')} |",
         f"| loss of the last step | {loss} |",
         "",
-        "Made by",
-        "",
-        f"    python -m train fit train/configs/{settings['name'].replace('-', '_')}.toml",
-        f"    python -m train export runs/{settings['name']} assets/checkpoints/{settings['name']}",
-        *(
-            ["    python -m train evaluate assets/checkpoints/clip-scenes assets/checkpoints/diffclip-scenes"]
-            if scenes
-            else []
-        ),
+        *_made_by(run),
         "",
     ]
     if measured:
-        lines += _measured(measured)
-    lines += [
-        "## Files",
-        "",
-        "`model.safetensors` (float16; lambda vectors, norms and logit scale float32), `config.json`,",
-        "`tokenizer.json`, `log.jsonl` (one line a step), `run.json` (resolved config and package",
-        "versions), `evaluation.json`.",
-        "",
-    ]
+        lines += _measured(folder.name, measured)
+    lines += ["## Files", "", *_files(folder), ""]
     if scenes:
         lines += [
             "The pictures it was trained on are drawn from OpenMoji, https://openmoji.org, CC BY-SA 4.0;",
@@ -172,7 +181,34 @@ def _scenes_seed(data: dict[str, Any]) -> str:
     return "" if seed is None else f", scenes {seed}"
 
 
-def _measured(measured: dict[str, Any]) -> list[str]:
+def _made_by(run: dict[str, Any]) -> list[str]:
+    """The command that trains such a model, where a config of this project's has its settings."""
+    settings, samples = settings_of(run), (run.get("data") or {}).get("samples", 0)
+    for path in sorted(CONFIGS.glob("*.toml")):
+        config = load_config(path)
+        with suppress(StudioError):  # a config for more data than these
+            if deciding(config if config.is_resolved else resolved(config, samples)) == settings:
+                return ["Made by", "", f"    python -m train fit train/configs/{path.name}"]
+    return [f"Made by `python -m train fit` with the settings in `{RUN_CONFIG}`."]
+
+
+def _files(folder: Path) -> list[str]:
+    """The files of the folder that belong to the model, a line each."""
+    kept = kept_steps(folder)
+    told = {
+        WEIGHTS: "float16; lambda vectors, norms and logit scale float32",
+        CHECKPOINT_CONFIG: "model, preprocessing, tokenizer's rule",
+        TOKENIZER: "the vocabulary",
+        LOG: "one line a step",
+        MEASURED: "what was measured while it trained, a line each",
+        RUN_CONFIG: "resolved config and package versions",
+        EVALUATION: "what is told above",
+        f"{STEPS}/": f"the weights after step {', '.join(f'{step:,}' for step in kept)}" if kept else "",
+    }
+    return [f"- `{name}`: {what}" for name, what in told.items() if what and (folder / name).exists()]
+
+
+def _measured(name: str, measured: dict[str, Any]) -> list[str]:
     low, high = measured["top1_interval"]
     lines = [
         "## Measured",
@@ -191,4 +227,11 @@ def _measured(measured: dict[str, Any]) -> list[str]:
             f"| {other['model']} | {other['top1']:.1%} | {low:.1%} to {high:.1%} | {other['top5']:.1%} | "
             f"{1 / other['classes']:.1%} |"
         )
-    return [*lines, "", "One seed each; a difference within the intervals is no finding.", ""]
+    return [
+        *lines,
+        "",
+        "One seed each; a difference within the intervals is no finding. Measured again, where this folder lies, by",
+        "",
+        f"    python -m train evaluate {name} --images {measured['images']}",
+        "",
+    ]

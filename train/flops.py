@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from models.build import ClipModule, build_clip, text_blocks, vision_blocks
+from models.build import build_clip, text_blocks, vision_blocks
 from models.config import ModelConfig
 
 
@@ -20,12 +20,15 @@ class Cost:
         vision, text: floating-point operations of the towers' forward passes, a multiplication and an addition being
             two.
         activation_bytes: what is kept for the backward pass in float32; an estimate.
+        checkpointed_bytes: the same where activations are computed twice: the inputs of all blocks, and the whole of
+            one block at a time.
     """
 
     parameters: int
     vision: int
     text: int
     activation_bytes: int
+    checkpointed_bytes: int
 
     @property
     def training(self) -> int:
@@ -37,8 +40,10 @@ class Cost:
         return 3 * (self.vision + self.text)
 
 
-def cost_of(config: ModelConfig) -> Cost:
+def cost_of(config: ModelConfig, patch_dropout: float = 0.0) -> Cost:
     """Counted on a model without storage, so that no size is too large.
+
+    With `patch_dropout`, a share of patches, the vision tower's blocks see the patches that are left, as in training.
 
     Counted are the matrix products: N tokens times each matrix of a block, QK^T and weights @ V, the patch embedding,
     the projections. Norms, softmax, activations, the logits of the loss and the optimiser are left out; in a ViT-B/16
@@ -51,11 +56,15 @@ def cost_of(config: ModelConfig) -> Cost:
     rows, cols = vision.grid
     patches = rows * cols
     first = 2 * patches * 3 * vision.patch_size**2 * vision.width
-    image = first + _blocks(vision_blocks(clip), patches + 1) + 2 * vision.width * embed
+    # timm's PatchDropout keeps as many, and the class token.
+    seen = 1 + max(1, int(patches * (1.0 - patch_dropout)))
+    image = first + _blocks(vision_blocks(clip), seen) + 2 * vision.width * embed
     words = _blocks(text_blocks(clip), text.context_length) + 2 * text.width * embed
-    kept = vision.layers * _activations(patches + 1, vision.width, vision.raw_heads, vision.mlp_ratio)
-    kept += text.layers * _activations(text.context_length, text.width, text.heads, text.mlp_ratio)
-    return Cost(sum(p.numel() for p in clip.parameters()), image, words, kept)
+    one = _activations(seen, vision.width, vision.raw_heads, vision.mlp_ratio)
+    other = _activations(text.context_length, text.width, text.heads, text.mlp_ratio)
+    kept = vision.layers * one + text.layers * other
+    inputs = 4 * (vision.layers * seen * vision.width + text.layers * text.context_length * text.width)
+    return Cost(sum(p.numel() for p in clip.parameters()), image, words, kept, inputs + max(one, other))
 
 
 def _blocks(blocks: list[nn.Module], tokens: int) -> int:
@@ -81,35 +90,22 @@ def _activations(tokens: int, width: int, heads: int, mlp_ratio: float) -> int:
 
 
 def matmul_rate(device: torch.device, dtype: torch.dtype, seconds: float = 0.5) -> float:
-    """Floating-point operations a second of a large square matrix product, the fastest of those tried in this time."""
+    """Floating-point operations a second of a large square matrix product, the fastest of those tried in this time.
+
+    The factors are random: with equal numbers a GPU draws less power and has a higher clock than any training sees.
+    """
     side = 8192 if device.type == "cuda" else 1024
-    one = torch.ones(side, side, device=device, dtype=dtype)
+    generator = torch.Generator(device).manual_seed(0)
+    one, other = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
     best, end = 0.0, time.perf_counter() + seconds
     warm = False
     while time.perf_counter() < end or not best:
         began = time.perf_counter()
-        torch.mm(one, one)
+        torch.mm(one, other)
         synchronize(device)
         if warm:
             best = max(best, 2 * side**3 / (time.perf_counter() - began))
         warm = True
-    return best
-
-
-def measured_speed(clip: ClipModule, config: ModelConfig, device: torch.device, dtype: torch.dtype) -> float:
-    """Samples a second of forward and backward passes on random input, the faster of two after one to warm up."""
-    pixels = torch.randn(8, 3, *config.vision.input_size, device=device)
-    tokens = torch.randint(1, config.text.vocab_size, (8, config.text.context_length), device=device)
-    best = 0.0
-    for attempt in range(3):
-        began = time.perf_counter()
-        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-            image, text = clip.encode_image(pixels, normalize=True), clip.encode_text(tokens, normalize=True)
-        (clip.logit_scale.exp() * image.float() @ text.float().T).logsumexp(-1).sum().backward()
-        synchronize(device)
-        if attempt:
-            best = max(best, len(pixels) / (time.perf_counter() - began))
-        clip.zero_grad(set_to_none=True)
     return best
 
 

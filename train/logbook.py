@@ -2,7 +2,10 @@
 
 A line holds "step" and "samples" so far, "image_size", "loss" of the global batch, "lr", "logit_scale", "grad_norm"
 before clipping, "valid" samples; "lambda" and "lambda_terms" of differential towers; "norms" and "probe" every so many
-steps; "skipped" with the reason, where a step or samples were left out; and the WALL_CLOCK fields.
+steps; "unprobed" with the reason, at the step from which on nothing is probed; "ema_decay" with a moving average,
+"loss_scale" in float16; "skipped" with the reason, where a step was left out; "unusable", samples so far by reason; and
+the WALL_CLOCK fields, of `train.meter`: "data_wait" is the share of "seconds" in which the step had to wait for its
+batch, and that time counts in "samples_per_second" too.
 """
 
 import json

@@ -5,7 +5,6 @@ data are a function of the step, and so are its random numbers.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -14,25 +13,24 @@ from pathlib import Path
 
 import torch
 
-from models.checkpoints import save_checkpoint
 from models.errors import StudioError
 from train.accumulate import Samples
 from train.allocator import keep_freed_memory
 from train.checkpointing import Facts, digest, load_state, save_state
-from train.config import RunConfig
+from train.config import RunConfig, check_shares
 from train.data.batch import Batch
 from train.data.skips import Tally, check_counts
 from train.distributed import World, any_rank, gather, open_world
-from train.durable import replace_folder, writing
 from train.feed import INDEX, Data, Feed, open_data
 from train.flops import cost_of, matmul_rate
+from train.kept import forget_later, is_kept, keep_weights, write_checkpoint
 from train.lock import locked
 from train.meter import Meter
 from train.optim import learning_rate
 from train.precision import resolve_precision
 from train.run_folder import CHECKPOINT, Changes, check_folder, claim_folder, note_changes, run_record
 from train.signals import stop_signals
-from train.stages import Learner, averaged, info_of, new_learner, stage_trainer
+from train.stages import Learner, new_learner, stage_trainer
 from train.state import capture, seed_step
 from train.step import StepResult, Trainer, train_step
 from train.together import agree, each, main_alone, main_first
@@ -68,6 +66,7 @@ def fit(
     with open_world(config.device) as world, ExitStack() as held:
         if world.device.type == "cpu":
             keep_freed_memory()
+        check_shares(config, world.size)
         main_alone(world, lambda: check_folder(run))
         data = main_first(world, lambda: opened(config, _index_folder(run)))
         stopped = held.enter_context(stop_signals())
@@ -91,6 +90,7 @@ def fit(
         )
         facts = state.facts if state else Facts(0)
         main_alone(world, lambda: note_changes(run, record, changes[0], facts.step))
+        main_alone(world, lambda: forget_later(run, facts.step))
         with _memory_told(data.config, world):
             learner = each(world, lambda: new_learner(data.config, state, world.device))
             rate = matmul_rate(world.device, precision, config.log.rate_seconds) if config.log.rate_seconds else 0.0
@@ -169,7 +169,7 @@ class _Training:
         config, world = self.config, self.world
         feed = self.data.stage(index, world)
         steps = range(facts.step, max(facts.step, min(self.end, config.first_step(index + 1))))
-        flops = cost_of(config.stage_model(config.stages[index])).training
+        flops = cost_of(config.stage_model(config.stages[index]), config.patch_dropout).training
         meter = Meter(config.batch_size, world.size, world.device, flops, self.rate)
         self.watch.enter(feed)
         self._evaluate(trainer, index, facts)
@@ -188,6 +188,7 @@ class _Training:
                 entries = meter.entries(began, received)
                 self._noting(lambda: self.watch.write(trainer, facts, result, before, entries))  # noqa: B023
                 self.after_step(facts.step)
+                self._keep(trainer, facts.step)
                 if self._is_due(facts.step):
                     self._noting(lambda: self._save(trainer, facts))  # noqa: B023
                 self._evaluate(trainer, index, facts)
@@ -242,6 +243,11 @@ class _Training:
             save_state(self.run, capture(trainer, facts), self.saved_step)
         self.saved_step, self.saved_at = facts.step, time.monotonic()
 
+    def _keep(self, trainer: Trainer, step: int) -> None:
+        """Keep a copy of the weights where it is due: before the state is saved, which never is ahead of it."""
+        if self.world.is_main and is_kept(self.config, step):
+            self._noting(lambda: keep_weights(self.data, trainer, self.run, step))
+
     def _evaluation_is_due(self, step: int) -> bool:
         return evaluate_due(self.config, step) and not self.watch.has_measured(step)
 
@@ -255,17 +261,3 @@ class _Training:
         found = self.watch.measure(trainer, index, facts.step, self.stopped)
         if found is not None:
             self._noting(lambda: self.watch.write_measured(found, facts.step))
-
-
-def write_checkpoint(data: Data, trainer: Trainer, run: Path) -> Path:
-    """Write what `models.load_model` opens into the run's folder: the average of the weights, if there is one.
-
-    Raises:
-        StudioError: it cannot be written.
-    """
-    folder, partial = run / CHECKPOINT, run / f"{CHECKPOINT}.tmp"
-    with writing(folder), averaged(trainer):
-        shutil.rmtree(partial, ignore_errors=True)
-        save_checkpoint(partial, trainer.clip, info_of(data, len(data.config.stages) - 1), data.tokenizer)
-        replace_folder(partial, folder)
-    return folder

@@ -3,7 +3,7 @@
 Over several ranks there are two ways to the gradient, by name. `full` is the gradient of the loss of the global batch,
 whatever the number of ranks. `published` is what SLIP's training code does (Mu et al., 2021), from which DiffCLIP's
 stems: the features that rows are compared with are gathered as constants, so that with several ranks half of the
-gradient is missing, and with one rank, where nothing is gathered, none of it.
+gradient is missing, and with one rank, where nothing is gathered, none of it. The loss that is told is the same.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,16 +27,18 @@ class RankLoss:
     """What one rank has of the loss of the global batch.
 
     Attributes:
-        share: scalar; its gradient, averaged over ranks as DistributedDataParallel does it, is the loss's gradient.
+        share: scalar; its gradient, averaged over ranks as DistributedDataParallel does it, is what a step follows.
+        total: scalar, the sum of this rank's samples' losses.
         valid: scalar, the number of valid samples of all ranks.
     """
 
     share: Tensor
+    total: Tensor
     valid: Tensor
 
     def mean(self, world: World) -> Tensor:
-        """The loss of the global batch, with the same bits on all ranks: a collective."""
-        return mean_over_ranks(world, self.share)
+        """The loss of the global batch, by whichever gradient, with the same bits on all ranks: a collective."""
+        return mean_over_ranks(world, world.size * self.total / self.valid.clamp_min(1))
 
 
 GatheredLoss = Callable[[World, Tensor, Tensor, Tensor, Tensor], RankLoss]
@@ -93,7 +95,7 @@ def full_loss(world: World, image: Tensor, text: Tensor, logit_scale: Tensor, va
     first = world.rank * len(image)
     rows = cross_entropies(image, text, keys.image, keys.text, logit_scale, valid, keys.valid, first)
     count = keys.valid.sum()
-    return RankLoss(world.size * rows.sum() / count.clamp_min(1), count)
+    return RankLoss(world.size * rows.sum() / count.clamp_min(1), rows.sum().detach(), count)
 
 
 def published_loss(world: World, image: Tensor, text: Tensor, logit_scale: Tensor, valid: Tensor) -> RankLoss:
@@ -109,7 +111,7 @@ def published_loss(world: World, image: Tensor, text: Tensor, logit_scale: Tenso
     keys = _Keys.of(packed if world.size == 1 else gather(world, packed))
     first = world.rank * len(image)
     rows = cross_entropies(image, text, keys.image, keys.text, logit_scale, valid, keys.valid, first)
-    return RankLoss(rows.sum() / valid.sum().clamp_min(1), keys.valid.sum())
+    return RankLoss(rows.sum() / valid.sum().clamp_min(1), rows.sum().detach(), keys.valid.sum())
 
 
 GATHERINGS: Mapping[Gathering, GatheredLoss] = MappingProxyType({"full": full_loss, "published": published_loss})

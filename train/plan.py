@@ -1,18 +1,18 @@
 """What a run will take, without training: steps, epochs, parameters, memory, operations, time."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
-from models.build import build_clip
 from models.errors import StudioError
-from train.config import RunConfig, resolved
+from train.config import RunConfig, check_shares, resolved
 from train.data.open import open_source
 from train.data.sample import counted
 from train.distributed import resolve_device
-from train.flops import Cost, cost_of, measured_speed
+from train.flops import Cost, cost_of
 from train.precision import resolve_precision
 from train.settings import SceneStream
+from train.timing import measured_speed
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Measured:
-    """A speed to be measured by a few passes of the model on this machine."""
+    """A speed to be measured by a few steps of the run on this machine."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,11 @@ def plan(config: RunConfig, given: int, processes: int, speed: Speed) -> list[tu
     """The plan of a run as (label, text); `given` is the size of the data, 0 to look at them.
 
     Raises:
-        StudioError: the data are not there, or processes cannot share a batch.
+        StudioError: the data are not there or fill no batch, or processes or their parts cannot share a batch.
     """
-    if processes < 1 or config.batch_size % processes:
-        raise StudioError(
-            f"A batch of {config.batch_size} cannot be shared equally by {processes} processes: use a divisor."
-        )
+    if processes < 1:
+        raise StudioError(f"--processes {processes} trains nothing: use 1 or more.")
+    check_shares(config, processes)
     config, samples = sized(config, given)
     stages = stage_plans(config)
     return [*plan_lines(config, samples, stages, processes), ("time", _time(config, stages, processes, speed))]
@@ -80,7 +79,10 @@ def stage_plans(config: RunConfig) -> list[StagePlan]:
     """The stages of a resolved config."""
     return [
         StagePlan(
-            stage.samples // config.batch_size, stage.samples, stage.image_size, cost_of(config.stage_model(stage))
+            stage.samples // config.batch_size,
+            stage.samples,
+            stage.image_size,
+            cost_of(config.stage_model(stage), config.patch_dropout),
         )
         for stage in config.stages
     ]
@@ -93,9 +95,8 @@ def plan_lines(config: RunConfig, samples: int, stages: list[StagePlan], process
     parts = own / config.accumulation
     # In the order of Adam: weight, gradient, two moments; float32 each.
     standing = last.parameters * 4 * (5 if config.ema else 4)
-    most = max(stage.cost.activation_bytes for stage in stages) * parts
-    if config.grad_checkpointing:
-        most /= max(config.model.vision.layers, config.model.text.layers)
+    twice = config.grad_checkpointing
+    most = max(stage.cost.checkpointed_bytes if twice else stage.cost.activation_bytes for stage in stages) * parts
     lengths = ", then ".join(f"{stage.steps:,} at {stage.image_size} pixels" for stage in stages)
     per_epoch = samples // config.batch_size
     epochs = sum(stage.steps for stage in stages) / per_epoch
@@ -112,13 +113,15 @@ def plan_lines(config: RunConfig, samples: int, stages: list[StagePlan], process
                 f"(vision {s.cost.vision / 1e9:.4g}, text {s.cost.text / 1e9:.4g})"
                 for s in {stage.image_size: stage for stage in stages}.values()
             )
+            + (f", patch dropout {config.patch_dropout:g} counted" if config.patch_dropout else "")
             + f"; the run {total:.3g} FLOP, with backward passes",
         ),
         (
             "memory",
             f"{_bytes(standing)} a process for weights, gradients, moments{' and averages' if config.ema else ''}; "
             f"about {_bytes(most)} for activations of {own} samples in {config.accumulation} part"
-            f"{'s' if config.accumulation > 1 else ''} in float32, half of it in half precision (estimate)",
+            f"{'s' if config.accumulation > 1 else ''}{', computed twice,' if twice else ''} in float32, half of it in "
+            "half precision (estimate)",
         ),
     ]
 
@@ -140,18 +143,16 @@ def _measured_time(config: RunConfig, stages: list[StagePlan], processes: int) -
     device = resolve_device(config.device, 0)
     dtype = resolve_precision(config.precision, device)
     seconds, speeds = 0.0, {}
-    for stage in stages:
+    for index, stage in enumerate(stages):
         if stage.image_size not in speeds:
-            size = replace(config.model.vision, image_size=stage.image_size)
-            model = replace(config.model, vision=size)
-            clip = build_clip(model, config.seed).to(device).train()
-            speeds[stage.image_size] = measured_speed(clip, model, device, dtype) * processes
+            speeds[stage.image_size] = measured_speed(config, index, processes, device, dtype) * processes
         seconds += stage.samples / speeds[stage.image_size]
     told = ", ".join(f"{speed:.4g} samples a second at {size} pixels" for size, speed in speeds.items())
     name = str(dtype).removeprefix("torch.")
     return (
-        f"{duration(seconds)} at {told} (measured on this machine's {device.type} in {name}, for "
-        f"{processes} process{'es' if processes > 1 else ''} alike; without reading data)"
+        f"{duration(seconds)} at {told} (measured by steps of {config.batch_size // processes:,} samples on this "
+        f"machine's {device.type} in {name}, for {processes} process{'es' if processes > 1 else ''} alike; without "
+        "reading data)"
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from models.build import ClipModule
 from models.layout import TokenSequence
 from models.maps import AttentionMaps, attention_maps
-from models.recorder import record
+from models.recorder import Recording, record
 from models.statistics import entropy
 from models.towers import text_tower, vision_tower
 from train.data.augment import View
@@ -52,8 +52,8 @@ def look(clip: ClipModule, probe: Probe) -> dict[str, Any]:
     cancelled                sum over keys of min(A1, lambda A2) by the sum of A1: the share of A1 that is taken away
     lambda, lambda_spread    mean and standard deviation, where lambda depends on head and token
 
-    The model, its modes and the random generators are left as they are. A tower whose attention cannot be recorded is
-    left out.
+    The model, its modes and the random generators are left as they are, also where memory runs out. A tower whose
+    attention cannot be recorded is left out.
     """
     found: dict[str, Any] = {}
     device = probe.pixels.device
@@ -62,21 +62,24 @@ def look(clip: ClipModule, probe: Probe) -> dict[str, Any]:
         if vision.attention:
             with record(vision) as recording:
                 clip.encode_image(probe.pixels)
-            found["vision"] = _numbers([attention_maps(layer) for layer in recording], None)
+            found["vision"] = _numbers(recording, None)
         if text.attention and isinstance(text.layout, TokenSequence):
             with record(text) as recording:
                 clip.encode_text(probe.tokens)
             last = text.layout.readout(probe.tokens)
             read = torch.arange(probe.tokens.shape[1], device=device) <= last[:, None]
-            found["text"] = _numbers([attention_maps(layer) for layer in recording], read)
+            found["text"] = _numbers(recording, read)
     return found
 
 
-def _numbers(layers: list[AttentionMaps], read: Tensor | None) -> dict[str, list[float]]:
-    """One list a number, an entry a layer. `read` (B, N) says which queries count."""
+def _numbers(recording: Recording, read: Tensor | None) -> dict[str, list[float]]:
+    """One list a number, an entry a layer. `read` (B, N) says which queries count.
+
+    Maps are worked out and given up layer by layer, so that a deep model takes no more memory for them than one layer.
+    """
     numbers: dict[str, list[float]] = {}
-    for maps in layers:
-        for name, value in _of_layer(maps, read).items():
+    for layer in recording:
+        for name, value in _of_layer(attention_maps(layer), read).items():
             numbers.setdefault(name, []).append(rounded(value))
     return numbers
 
@@ -111,3 +114,8 @@ def _mean(rows: Tensor, read: Tensor | None) -> float:
         return float(rows.mean())
     counts = read[:, None].expand(rows.shape)
     return float(rows[counts].mean())
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a device has too little memory: PyTorch has a class for GPUs alone, and a text for main memory."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

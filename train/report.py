@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import StudioError
+from train.durable import write_whole, writing
 from train.logbook import read_log
 from train.run_folder import CONFIG, EVALUATION, LOG
 from train.svg import Chart, Series, figure
@@ -59,12 +59,8 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
     """
     path = out or folder / PAGE
     page = report_page(folder)
-    partial = path.with_name(path.name + ".tmp")
-    try:
-        partial.write_text(page, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise StudioError(f"{path} cannot be written ({error}): choose another --out.") from error
+    with writing(path):
+        write_whole(path, page)
     return path
 
 
@@ -139,6 +135,12 @@ def charts(lines: Lines, measured: Lines) -> list[Chart]:
         Chart("Learning rate", "Of every parameter.", (_series(lines, "learning rate", "lr"),)),
         Chart("Logit scale", "The factor on cosine similarity.", (_series(lines, "logit scale", "logit_scale"),)),
         Chart("Gradient norm", "Before clipping.", (_series(lines, "norm", "grad_norm"),), logarithmic=True),
+        Chart(
+            "Loss scale",
+            "What float16 gradients are multiplied by.",
+            (_series(lines, "loss scale", "loss_scale"),),
+            logarithmic=True,
+        ),
     ]
     for tower in ("vision", "text"):
         found.append(Chart(f"λ, {tower}", "One line a layer.", _layers(lines, ("lambda", tower))))
@@ -151,8 +153,12 @@ def charts(lines: Lines, measured: Lines) -> list[Chart]:
         found.append(Chart(title, "One line a layer, L2.", _named(lines, "norms", key), logarithmic=True))
     found += [Chart(name, "While training.", (_series(measured, name, name),)) for name in _measures(measured)]
     found += [
-        Chart("Speed", "Samples a second, all devices.", (_series(lines, "samples a second", "samples_per_second"),)),
-        Chart("Waiting for data", "Share of a step's time.", (_series(lines, "share", "data_wait"),)),
+        Chart(
+            "Speed",
+            "Samples a second, all devices, waits included.",
+            (_series(lines, "samples a second", "samples_per_second"),),
+        ),
+        Chart("Waiting for data", "Share of a step's seconds.", (_series(lines, "share", "data_wait"),)),
         Chart("MFU", "Share of the measured rate of matrix products.", (_series(lines, "MFU", "mfu"),)),
         Chart("Memory", "Highest use so far, MiB.", (_series(lines, "MiB", "memory_mib"),)),
     ]
@@ -164,6 +170,8 @@ PROBED = (
     ("entropy_a2", "Entropy of A2", "On a fixed batch; 0 is one key, 1 is uniform."),
     ("overlap", "Overlap of A1 and A2", "Cosine of their rows, on a fixed batch."),
     ("cancelled", "Share of A1 that λA2 cancels", "On a fixed batch."),
+    ("lambda", "Mean λ of heads and tokens", "DIFF V2, on a fixed batch."),
+    ("lambda_spread", "Spread of λ over heads and tokens", "DIFF V2, standard deviation on a fixed batch."),
 )
 
 

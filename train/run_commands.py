@@ -13,14 +13,18 @@ examples:
   torchrun --nproc-per-node 4 -m train fit mine.toml
 
 SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 end the run after its step, with its state saved; the same command goes on, and a
-measurement that was cut is made then. A second Ctrl-C ends it at once. The exit status of a stopped run is 0 as well;
-torchrun, if it is sent the signal itself, passes it on, waits, and leaves with a status of its own. On Windows,
-torchrun needs USE_LIBUV=0 in the environment.
+measurement that was cut is made then. A second Ctrl-C ends it at once. The exit status of a stopped run is 0 as well.
+
+Under torchrun, a signal to one of the processes stops all of them after the same step, with the state saved once.
+torchrun passes SIGTERM and SIGINT on to them, waits 30 seconds before it kills them, and leaves with a status of its
+own. SIGUSR1 it does not pass on but is ended by it, so send that to a process of the run; one is enough, and there is
+no limit of 30 seconds: kill -USR1 $(pgrep -P NUMBER_OF_TORCHRUN | head -n 1). On Windows, torchrun needs USE_LIBUV=0
+in the environment.
 """
 PLAN = """\
 examples:
   python -m train plan train/configs/clip_scenes.toml --measure
-  python -m train plan train/configs/clip_scenes.toml batch_size=256 --processes 2 --speed 900
+  python -m train plan train/configs/clip_scenes.toml batch_size=64 --processes 2 --speed 900
   python -m train plan mine.toml --samples 2300000           data that are not on this machine
 """
 
@@ -52,7 +56,9 @@ def add_parsers(subparsers: Any) -> None:
     plan.add_argument("--processes", type=int, default=1, help="processes that train together (%(default)s)")
     speed = plan.add_mutually_exclusive_group()
     speed.add_argument("--speed", type=float, help="samples a second of all processes together")
-    speed.add_argument("--measure", action="store_true", help="time a few passes of this model on this machine")
+    speed.add_argument(
+        "--measure", action="store_true", help="time a few steps of this run, with its batch, on this machine"
+    )
     plan.set_defaults(run=_plan)
 
     report = subparsers.add_parser(

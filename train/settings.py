@@ -6,11 +6,11 @@ from typing import Literal
 
 from models.errors import StudioError
 from train.evaluation.protocols import Protocol
+from train.scenes.scene import WEIGHTS
 
 Schedule = Literal["cosine", "published"]
 Decay = Literal["matrices", "published"]
 TrackerName = Literal["tensorboard", "wandb", "trackio"]
-WEIGHTS = (0.45, 0.30, 0.15, 0.10)
 
 
 @dataclass(frozen=True)

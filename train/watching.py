@@ -20,7 +20,7 @@ from train.evaluation.protocols import Task, open_task
 from train.evaluation.spread import Ranks, Stopped
 from train.feed import Data, Feed
 from train.logbook import Logbook, average_entry, lambda_entries, rounded, weight_norms
-from train.probe import Probe, look, make_probe
+from train.probe import Probe, is_out_of_memory, look, make_probe
 from train.progress import progress_bar
 from train.run_folder import EVALUATION, LOG
 from train.stages import averaged, info_of
@@ -50,6 +50,7 @@ class Watch:
     def __init__(self, data: Data, run: Path, world: World, step: int, record: Mapping[str, Any]) -> None:
         self.data, self.config, self.world = data, data.config, world
         self.tasks: list[Task] = []
+        self.feed: Feed | None = None
         self.probe: Probe | None = None
         self.looks = self.config.log.probe_every > 0
         self.log = self.measurements = None
@@ -73,8 +74,7 @@ class Watch:
         """
         side = feed.view.preprocess.input_size[0]
         self.tasks = [open_task(protocol, 2 * side) for protocol in self.config.evaluation.of]
-        if self.looks and self.world.is_main:
-            self.probe = make_probe(feed, self.config.log.probe_samples, self.world.device)
+        self.feed, self.probe = feed, None
 
     def weights_before(self, trainer: Trainer, step: int) -> dict[str, Tensor] | None:
         """A copy of the weights before step `step` (from 1), where its update is to be measured."""
@@ -128,15 +128,23 @@ class Watch:
         self.bar.update()
 
     def _look(self, trainer: Trainer, step: int) -> dict[str, Any]:
-        """The probe's entry, every so many steps; what cannot be looked at is told once and left out."""
-        if self.probe is None or not self.looks or not _is_turn(step, self.config.log.probe_every):
+        """The probe's entry, every so many steps; what cannot be looked at, or not for want of memory, is told once."""
+        settings = self.config.log
+        if self.feed is None or not self.looks or not _is_turn(step, settings.probe_every):
             return {}
         try:
-            return {"probe": look(trainer.clip, self.probe)}
+            self.probe = self.probe or make_probe(self.feed, settings.probe_samples, self.world.device)
+            return {"probe": look(trainer.clip, self.probe)} if self.probe else {}
         except StudioError as error:
-            self.looks = False
-            print(f"warning: no attention is probed: {error}", file=sys.stderr)
-            return {}
+            told = str(error)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            told = f"memory is too short for {settings.probe_samples} samples: set log.probe_samples lower."
+        # The probe is given up, not the run.
+        self.looks, self.probe = False, None
+        print(f"warning: no attention is probed: {told}", file=sys.stderr)
+        return {"unprobed": told}
 
     def has_measured(self, step: int) -> bool:
         """Whether the measurement after `step` steps was made: the same on all ranks."""

@@ -27,7 +27,12 @@ def test_a_run_is_trained_exported_evaluated_and_described(
     assert "tiny: top-1" in capsys.readouterr().out
     measured = json.loads((out / "evaluation.json").read_text())
     assert (measured["images"], measured["classes"]) == (12, 108)
-    assert measured["top1_interval"][0] <= measured["top1"] <= measured["top1_interval"][1]
+    again = zero_shot(load_model(out), 12)
+    assert (measured["top1"], tuple(measured["top1_interval"]), measured["top5"]) == (
+        again.top1,
+        again.top1_interval,
+        again.top5,
+    )
     card = (out / "README.md").read_text()
     assert f"{measured['top1']:.1%}" in card
     assert "40 at 16 pixels, then 24 at 32 pixels" in card
@@ -43,7 +48,7 @@ def test_a_run_is_trained_exported_evaluated_and_described(
         (["evaluate", "nowhere"], "is neither a shipped model nor a file or folder"),
         (["report", "nowhere"], "holds no log.jsonl"),
         (["plan", "nowhere.toml"], "There is no config"),
-        (["scenes", "{tmp}/new", "--count", "0"], "0"),
+        (["scenes", "{tmp}/new", "--count", "0"], "a data set holds at least 1"),
         (["scenes", "/proc/x", "--count", "1"], "/proc/x cannot be written"),
         (["fit", "{tmp}/tiny.toml", "--out", "/proc/x/y"], "/proc/x/y cannot be written"),
         (["fit", "{tmp}/tiny.toml", "--out", "{tmp}/tiny.toml/run"], "cannot be written"),

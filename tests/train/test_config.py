@@ -8,6 +8,7 @@ from models.errors import StudioError
 from train.config import load_config, resolved
 from train.data.config import CsvData, SceneData, TarData
 from train.evaluation.protocols import CaptionRetrieval, FolderClasses, SceneClasses
+from train.evaluation.zero_shot import SEED
 from train.optim import learning_rate
 from train.settings import SceneStream
 
@@ -22,7 +23,7 @@ def test_the_shipped_twins_differ_in_name_and_attention_alone() -> None:
     same = load_config(SHIPPED / "diffclip_scenes.toml", [*as_standard, "name=clip-scenes", "title=CLIP, scenes"])
     assert same == clip
     assert clip.samples >= 200_000
-    assert [stage.image_size for stage in clip.stages] == [64, 112, 112]
+    assert [stage.image_size for stage in clip.stages] == [64, 112]
 
 
 def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:
@@ -35,10 +36,10 @@ def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:
 def test_a_stage_with_a_rate_begins_a_cosine_of_its_own() -> None:
     config = load_config(SHIPPED / "clip_scenes.toml")
     rates = [learning_rate(*config.cosine_of(step)) for step in range(config.steps)]
-    first = sum(stage.samples for stage in config.stages[:2]) // config.batch_size
+    first = config.first_step(len(config.stages) - 1)
     assert max(rates[:first]) == config.optim.lr
     assert rates[first - 1] == pytest.approx(config.optim.final_lr)
-    assert rates[first] < max(rates[first:]) == config.stages[2].lr
+    assert rates[first] < max(rates[first:]) == config.stages[-1].lr
     assert rates[-1] == pytest.approx(config.optim.final_lr)
     with pytest.raises(IndexError):
         config.cosine_of(config.steps)
@@ -127,3 +128,10 @@ def test_a_missing_file_and_one_that_is_not_toml_get_a_sentence(tmp_path: Path) 
     (tmp_path / "empty.toml").write_text("")
     with pytest.raises(StudioError, match="lacks name, title, seed"):
         load_config(tmp_path / "empty.toml")
+
+
+def test_a_run_on_the_scenes_that_are_kept_for_evaluation_is_refused(config_file: Path) -> None:
+    for data in ("{seed=%d}", "{scenes=%d, count=64}"):
+        assert load_config(config_file, [f"data={data % (SEED + 1)}"])
+        with pytest.raises(StudioError, match=f"Scenes of seed {SEED} are kept for evaluation"):
+            load_config(config_file, [f"data={data % SEED}"])

@@ -2,6 +2,9 @@
 
 import base64
 import json
+import re
+import shlex
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,8 +24,10 @@ from models.zoo import SHIPPED
 from studio.runlog import read_log
 from studio.service import Service
 from train.__main__ import main
-from train.export import export_run, is_exported, write_card
+from train.config import load_config
+from train.export import CONFIGS, export_run, is_exported, write_card
 from train.push import check_repository, push_folder
+from train.run_folder import deciding
 
 TOKEN = "hf_of_the_tests"
 
@@ -106,6 +111,67 @@ def test_an_exported_run_is_opened_by_load_model_and_by_the_page(
     log = read_log(out / "log.jsonl")
     assert log.bad_lines == 0
     assert "# differential" in (out / "README.md").read_text()
+
+
+def test_an_export_that_is_cut_leaves_no_folder_of_that_name(run: Path, tmp_path: Path) -> None:
+    whole = (run / "log.jsonl").read_bytes()
+    (run / "log.jsonl").write_text("")  # the card is written last, and cannot be
+    with pytest.raises(IndexError):
+        export_run(run, tmp_path / "new" / "mine")
+    assert list((tmp_path / "new").iterdir()) == []
+    (run / "log.jsonl").write_bytes(whole)
+    (tmp_path / "new" / "mine").mkdir()
+    assert export_run(run, tmp_path / "new" / "mine") == tmp_path / "new" / "mine"
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine"]
+    assert is_exported(tmp_path / "new" / "mine")
+    with pytest.raises(StudioError, match="is not empty"):
+        export_run(run, tmp_path / "new" / "mine")
+
+
+def test_the_card_lists_the_files_that_are_there(run: Path, tmp_path: Path) -> None:
+    (run / "steps" / "1200").mkdir(parents=True)
+    (run / "steps" / "1200" / "config.json").write_text("{}")
+    out = export_run(run, tmp_path / "mine")
+
+    def listed() -> set[str]:
+        return set(re.findall(r"^- `(.*?)/?`: ", write_card(out).read_text(encoding="utf-8"), re.MULTILINE))
+
+    assert listed() == {path.name for path in out.iterdir()} - {"README.md"}
+    assert "`steps/`: the weights after step 1,200" in (out / "README.md").read_text(encoding="utf-8")
+    shutil.rmtree(out / "steps")
+    (out / "evaluation.json").write_bytes((SHIPPED / "diffclip-scenes" / "evaluation.json").read_bytes())
+    assert "evaluation.json" in listed()
+    assert "steps" not in listed()
+
+
+def test_the_card_names_a_config_only_where_the_run_has_its_settings(run: Path, tmp_path: Path) -> None:
+    command = "    python -m train fit train/configs/diffclip_scenes.toml\n"
+    record = json.loads((run / "config.json").read_text())
+    record["config"] = deciding(load_config(CONFIGS / "diffclip_scenes.toml", ["workers=3", "stop_after=9"]))
+    changed = json.loads(json.dumps(record))
+    changed["config"]["optim"]["lr"] = 0.5
+    unknown = json.loads(json.dumps(record))
+    unknown["config"]["name"] = "mine"
+    older = json.loads(json.dumps(record))
+    del older["config"]["patch_dropout"], older["config"]["keep_every"]
+    for number, (plain, is_named) in enumerate(((record, True), (older, True), (changed, False), (unknown, False))):
+        (run / "config.json").write_text(json.dumps(plain))
+        card = (export_run(run, tmp_path / str(number)) / "README.md").read_text(encoding="utf-8")
+        assert (command in card) == is_named
+        assert ("with the settings in `run.json`" in card) != is_named
+
+
+def test_the_command_of_the_card_measures_what_the_card_says(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = export_run(run, tmp_path / "mine")
+    assert main(["evaluate", str(out), "--images", "12"]) == 0
+    before, card = (out / "evaluation.json").read_text(), (out / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^    python -m train (evaluate .*)$", card, re.MULTILINE)
+    (out / "evaluation.json").unlink()
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command)) == 0
+    assert (out / "evaluation.json").read_text() == before
 
 
 def test_a_run_whose_last_step_was_left_out_is_exported(run: Path, tmp_path: Path) -> None:

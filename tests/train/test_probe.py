@@ -1,17 +1,27 @@
 """The probe's numbers against plain loops over rows, and that it leaves no trace."""
 
 import math
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tiny import tiny_config
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from models.build import build_clip
 from models.maps import attention_maps
 from models.recorder import record
 from models.towers import text_tower, vision_tower
-from train.probe import Probe, look
+from train.config import load_config
+from train.logbook import read_log
+from train.loop import fit
+from train.probe import Probe, is_out_of_memory, look
 
 END = 5
 
@@ -74,3 +84,80 @@ def test_a_look_changes_neither_modes_nor_random_numbers_nor_gradients() -> None
     assert [module.training for module in clip.modules()] == modes
     assert all(not module._forward_hooks for module in clip.modules())
     assert all(parameter.grad is None for parameter in clip.parameters())
+
+
+class MapsAlive(TorchDispatchMode):
+    """Counts how many tensors with the last two axes of an attention map (Nq, Nk) are held at one time."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        self.shape = (tokens, tokens)
+        self.alive: weakref.WeakSet[Tensor] = weakref.WeakSet()
+        self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and tuple(result.shape[-2:]) == self.shape:
+            self.alive.add(result)
+            self.most = max(self.most, len(self.alive))
+        return result
+
+
+def most_maps_at_once(layers: int) -> int:
+    config = tiny_config("differential", 40)
+    clip = build_clip(replace(config, vision=replace(config.vision, layers=layers)))
+    with MapsAlive(17) as maps:
+        look(clip, probe())
+    return maps.most
+
+
+def test_a_deep_model_is_looked_at_with_the_maps_of_one_layer_at_a_time() -> None:
+    assert 0 < most_maps_at_once(12) <= most_maps_at_once(2) + 1
+
+
+@contextmanager
+def without_memory(kind: type[Exception], text: str) -> Iterator[list[int]]:
+    """While open, a forward pass in eval mode, which only the probe makes here, finds no memory; counts them."""
+    tried: list[int] = []
+
+    def refuse(module: nn.Module, _: Any) -> None:
+        if not module.training and type(module).__name__ == "VisionTransformer":
+            tried.append(1)
+            raise kind(text)
+
+    handle = nn.modules.module.register_module_forward_pre_hook(refuse)
+    try:
+        yield tried
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB."),
+        (RuntimeError, "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400000000 bytes."),
+        (MemoryError, ""),
+    ],
+)
+def test_a_probe_that_finds_no_memory_is_given_up_and_the_run_goes_on_as_without_one(
+    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: type[Exception], text: str
+) -> None:
+    settings = ["stop_after=4", "log.norms_every=0"]
+    with without_memory(kind, text) as tried:
+        fit(load_config(config_file, [*settings, "log.probe_every=1"]), tmp_path / "short")
+    fit(load_config(config_file, [*settings, "log.probe_every=0"]), tmp_path / "none")
+    assert len(tried) == 1
+    lines, others = read_log(tmp_path / "short" / "log.jsonl"), read_log(tmp_path / "none" / "log.jsonl")
+    assert [line["loss"] for line in lines] == [line["loss"] for line in others]
+    said = "memory is too short for 16 samples: set log.probe_samples lower."
+    assert [line.get("unprobed") for line in lines] == [said, None, None, None]
+    assert capsys.readouterr().err.count(f"warning: no attention is probed: {said}") == 1
+
+
+def test_another_error_of_the_probe_is_not_taken_for_a_want_of_memory(config_file: Path, tmp_path: Path) -> None:
+    with without_memory(RuntimeError, "shapes do not fit"), pytest.raises(RuntimeError, match="do not fit"):
+        fit(load_config(config_file), tmp_path / "run")
+    with pytest.raises(RuntimeError) as full:
+        torch.empty(10**16)
+    assert is_out_of_memory(full.value)

@@ -53,7 +53,7 @@ def test_recipes_of_a_family_differ_in_name_and_attention_alone(family: str) -> 
         vision, text, rule = KINDS[kind]
         assert (found.model.vision.attention, found.model.text.attention) == (vision, text)
         assert found.model.lambda_init == LambdaConfig(rule, 0.8)  # type: ignore[arg-type]
-        assert found.name == f"{kind}_{family}".replace("_", "-")
+        assert found.name.endswith(family.replace("_", "-"))
         model = replace(
             found.model,
             vision=replace(found.model.vision, attention="standard"),
@@ -65,7 +65,7 @@ def test_recipes_of_a_family_differ_in_name_and_attention_alone(family: str) -> 
 
 def test_every_recipe_belongs_to_a_family_and_has_a_title_of_its_own() -> None:
     assert set(NAMES) <= {f"{kind}_{family}" for kind in KINDS for family in FAMILIES}
-    assert len({recipe(name).title for name in NAMES}) == len(NAMES) >= 17
+    assert len({recipe(name).title for name in NAMES}) == len({recipe(name).name for name in NAMES}) == len(NAMES) >= 17
 
 
 @pytest.mark.parametrize("name", INHERITED)
@@ -80,6 +80,7 @@ def test_the_inherited_recipe_has_its_sources_values(name: str) -> None:
     assert (vision.layers, vision.width, vision.raw_heads, vision.patch_size, vision.trunk) == (12, 768, 12, 16, "timm")
     assert (text.layers, text.width, text.heads, text.vocab_size, text.context_length) == (12, 512, 8, 49408, 77)
     assert (vision.activation, text.activation, config.model.embed_dim) == ("gelu", "quick_gelu", 512)
+    assert vision.norm_eps == text.norm_eps == 1e-5  # the published CLIP alone has timm's 1e-6 in its vision tower
     assert (config.ema, config.patch_dropout, config.accumulation) == (0.0, 0.0, 1)
     assert isinstance(config.data, TarData)
 
@@ -98,7 +99,14 @@ def test_switches_stand_on_the_sound_choice_and_can_be_set_to_the_published_one(
     published = load_config(CONFIGS / f"{name}.toml", ["initialization=published", "gathering=published"])
     assert (published.initialization, published.gathering) == ("published", "published")
     assert replace(published, initialization="matched", gathering="full") == plain
-    assert initial_clip(shrunk(published.model), published.seed, published.initialization) is not None
+    drawn = initial_clip(shrunk(published.model), 0, published.initialization)
+    matched = initial_clip(shrunk(plain.model), 0, plain.initialization)
+    weights = {name: tensor.detach() for name, tensor in matched.named_parameters()}
+    equal = {name for name, tensor in drawn.named_parameters() if torch.equal(tensor, weights[name])}
+    # Biases that both draw as 0 tell the two apart: PyTorch's own are drawn in the published differential towers.
+    assert "visual.head.proj.weight" not in equal
+    for bias, tower in (("visual.trunk.blocks.0.mlp.fc1.bias", plain.model.vision), ("ln_final.bias", None)):
+        assert (bias in equal) == (tower is None or tower.attention == "standard")
     with pytest.raises(StudioError, match="did you mean 'gathering'"):
         load_config(CONFIGS / f"{name}.toml", ["gatherin=published"])
 

@@ -10,8 +10,9 @@ import pytest
 
 from models.errors import StudioError
 from train.config import load_config
+from train.logbook import read_log
 from train.loop import fit
-from train.report import report_page, write_report
+from train.report import charts, report_page, write_report
 from train.svg import MOST_POINTS, Chart, Series, figure, log_ticks, short, thinned, ticks
 
 SHIPPED = Path(__file__).parents[2] / "assets" / "checkpoints"
@@ -55,6 +56,27 @@ def test_a_run_and_an_exported_folder_have_a_page_that_stands_alone(config_file:
     assert wanted <= set(titles(page))
     assert "<b>T</b>" not in page
     assert "8 of 8" in page
+
+
+def test_the_lambda_of_diff_v2_and_the_scale_of_float16_have_curves(config_file: Path, tmp_path: Path) -> None:
+    run, kinds = tmp_path / "run", [f"model.{tower}.attention=differential_v2" for tower in ("vision", "text")]
+    fit(load_config(config_file, [*kinds, "precision=float16", "log.probe_every=2", "stop_after=4"]), run)
+    lines = read_log(run / "log.jsonl")
+    found = {chart.title: chart for chart in charts(lines, [])}
+    for tower, layers in (("vision", 2), ("text", 1)):
+        for title, key in (
+            ("Mean λ of heads and tokens", "lambda"),
+            ("Spread of λ over heads and tokens", "lambda_spread"),
+        ):
+            series = found[f"{title}, {tower}"].series
+            looks = [(line["step"], line["probe"][tower][key]) for line in lines if "probe" in line]
+            assert [step for step, _ in looks] == [1, 2, 4]
+            assert [one.points for one in series] == [
+                tuple((step, values[layer]) for step, values in looks) for layer in range(layers)
+            ]
+        assert f"λ, {tower}" not in found
+    (scale,) = found["Loss scale"].series
+    assert scale.points == tuple((line["step"], line["loss_scale"]) for line in lines)
 
 
 def test_a_page_can_be_made_of_a_run_that_is_still_going_on(tmp_path: Path) -> None:

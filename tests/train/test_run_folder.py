@@ -40,7 +40,15 @@ def test_a_folder_with_another_run_or_other_files_is_left_alone(config_file: Pat
 def test_how_a_run_is_run_may_change_and_what_decides_its_result_may_not(config_file: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     fit(load_config(config_file, ["stop_after=1"]), run)
-    ways = ["workers=0", "save_steps=2", "threads=1", "log.probe_every=7", "evaluation={of=[{scenes=4}]}", "device=cpu"]
+    ways = [
+        "workers=0",
+        "save_steps=2",
+        "keep_every=3",
+        "threads=1",
+        "log.probe_every=7",
+        "evaluation={of=[{scenes=4}]}",
+        "device=cpu",
+    ]
     fit(load_config(config_file, [*ways, "stop_after=2"]), run)
     record = json.loads((run / "config.json").read_text())
     assert record["config"]["name"] == "tiny"
@@ -51,6 +59,18 @@ def test_how_a_run_is_run_may_change_and_what_decides_its_result_may_not(config_
     for setting in ("gathering=published", "seed=4", "data.seed=12", "batch_size=4", "ema=0.5"):
         with pytest.raises(StudioError, match="already holds another run"):
             fit(load_config(config_file, [setting]), run, anyway=True)
+
+
+def test_a_run_that_is_older_than_a_setting_goes_on_with_its_default_alone(config_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    fit(load_config(config_file, ["stop_after=1"]), run)
+    record = json.loads((run / "config.json").read_text())
+    del record["config"]["patch_dropout"]
+    (run / "config.json").write_text(json.dumps(record))
+    with pytest.raises(StudioError, match=r"other settings \(patch_dropout\)"):
+        fit(load_config(config_file, ["patch_dropout=0.25"]), run)
+    fit(load_config(config_file, ["stop_after=2"]), run)
+    assert changes_of(run) == []
 
 
 def changes_of(run: Path) -> list[dict]:

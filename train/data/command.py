@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
     """
     from models.plain import from_plain
     from train.data.check import Effort, check
-    from train.data.config import CsvData, TarData
+    from train.data.config import CsvData, TarData, setting
 
-    settings = dict(map(_setting, args.settings))
+    settings = dict(setting(text, "root=pictures") for text in args.settings)
     if Path(args.path).suffix.lower() in (".csv", ".tsv"):
         data = from_plain(CsvData, {**settings, "csv": args.path}, "data")
     else:
@@ -56,16 +55,3 @@ def run(args: argparse.Namespace) -> int:
     report = check(data, args.limit, Effort(args.full, args.seconds))
     print(report.text())
     return 1 if report.problems else 0
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """key=value, the value as TOML has it, or as it stands."""
-    from models.errors import StudioError
-
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise StudioError(f"{text!r} is not a setting: write key=value, as root=pictures.")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value

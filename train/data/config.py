@@ -6,10 +6,12 @@ data = { scenes = 0, count = 100000 }
 augment = { scale = [0.5, 1.0] }   or   { plain = true }
 """
 
+import tomllib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from models.errors import StudioError
+from train.scenes.scene import WEIGHTS
 
 KeyRule = Literal["first dot", "last dot"]
 
@@ -87,7 +89,7 @@ class SceneData:
     count: int
     first: int = 0
     drawn: int = 0
-    weights: tuple[float, float, float, float] = (0.45, 0.30, 0.15, 0.10)
+    weights: tuple[float, float, float, float] = WEIGHTS
 
     def __post_init__(self) -> None:
         if self.count < 1 or min(self.scenes, self.first, self.drawn) < 0:
@@ -132,3 +134,18 @@ class Plain:
 
 
 Augment = RandomCrop | Plain
+
+
+def setting(text: str, example: str) -> tuple[str, Any]:
+    """What a person set as key=value; the value is read as TOML, or as text where it is not TOML.
+
+    Raises:
+        StudioError: it is not written so; the sentence gives the example.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise StudioError(f"{text!r} is not a setting: write key=value, as {example}.")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value

@@ -45,14 +45,13 @@ class Plan:
 
     Step s of an epoch takes positions s * batch to (s + 1) * batch - 1 of the epoch's order, of which rank r takes
     the r-th of `ranks` equal parts. So the batches of the ranks, in their order, are the batch of one process, and
-    all ranks end together whatever the shards are.
+    all ranks end together whatever the shards are. The n % batch samples that are left of an epoch are left out, other
+    ones each epoch if they are shuffled; an evaluation, where each counts once, has `rank_share`.
 
     Attributes:
         samples: n, of the source.
         batch: samples a step, over all ranks.
         order: "shuffled" anew each epoch, or "as it is".
-        last: what becomes of n % batch samples at an epoch's end: "drop" leaves them out (other ones each epoch, if
-            shuffled), for training; "pad" fills the batch up with -1, for evaluation, where every sample counts once.
 
     Raises:
         StudioError: a batch that ranks cannot share equally, or that is larger than the data.
@@ -62,7 +61,6 @@ class Plan:
     batch: int
     seed: int
     order: Order = "shuffled"
-    last: Literal["drop", "pad"] = "drop"
     ranks: int = 1
     rank: int = 0
 
@@ -84,22 +82,20 @@ class Plan:
     @property
     def steps_per_epoch(self) -> int:
         """Steps in which an epoch is visited, the same on every rank."""
-        return self.samples // self.batch if self.last == "drop" else -(-self.samples // self.batch)
+        return self.samples // self.batch
 
     def epoch_of(self, step: int) -> int:
         """The epoch (from 0) in which step `step` (from 0) of the run is taken."""
         return step // self.steps_per_epoch
 
     def indices(self, step: int) -> NDArray[np.int64]:
-        """Samples (batch / ranks,) that this rank takes in step `step` (from 0) of the run; -1 is no sample."""
+        """Samples (batch / ranks,) that this rank takes in step `step` (from 0) of the run."""
         epoch, within = divmod(step, self.steps_per_epoch)
         own = self.batch // self.ranks
         start = within * self.batch + self.rank * own
         if self.order == "shuffled":
-            part = _kept_order(self.samples, self.seed, epoch)[start : start + own]
-        else:
-            part = np.arange(start, max(start, min(start + own, self.samples)))
-        return np.concatenate([part, np.full(own - len(part), -1, dtype=np.int64)])
+            return _kept_order(self.samples, self.seed, epoch)[start : start + own].copy()
+        return np.arange(start, start + own)
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,8 @@ Box = tuple[float, float, float, float]
 
 SIZES: dict[str, tuple[float, float]] = {"small": (0.24, 0.32), "medium": (0.36, 0.48), "large": (0.55, 0.75)}
 MOST_OBJECTS = 4
+# How often a scene holds one, two, three and four objects.
+WEIGHTS = (0.45, 0.30, 0.15, 0.10)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class SceneOptions:
     """
 
     objects: tuple[int, int] = (1, MOST_OBJECTS)
-    weights: tuple[float, float, float, float] = (0.45, 0.30, 0.15, 0.10)
+    weights: tuple[float, float, float, float] = WEIGHTS
     names: tuple[str, ...] = OBJECT_NAMES
     grounds: tuple[str, ...] = GROUND_KINDS
     tinted: float = 0.3

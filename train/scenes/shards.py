@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.errors import StudioError
-from train.durable import writing
+from train.durable import write_whole, writing
 from train.scenes.describe import describe_scene
 from train.scenes.pairs import minimal_pair
 from train.scenes.render import LARGEST, SMALLEST, render_scene
@@ -73,7 +73,7 @@ def _written(
                     progress(1)
         os.replace(part, path)
         stats = {"count": len(indices), "successes": len(indices), "status_dict": {"success": len(indices)}}
-        _write_text(out / f"{number:05d}_stats.json", json.dumps(stats, indent=1) + "\n")
+        write_whole(out / f"{number:05d}_stats.json", json.dumps(stats, indent=1) + "\n")
         written.append(path)
     return written
 
@@ -174,9 +174,3 @@ def _member(name: str, length: int) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)  # its time, owner and group are 0 and empty unless set
     member.size, member.mode = length, 0o644
     return member
-
-
-def _write_text(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

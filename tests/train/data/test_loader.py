@@ -93,19 +93,17 @@ def test_a_sample_is_cropped_anew_in_each_epoch(source: Source) -> None:
 
 def test_broken_samples_keep_their_place_masked_and_every_readable_one_is_visited_once(tmp_path: Path) -> None:
     source = open_source(TarData(str(broken_shard(tmp_path))), 16)
-    plan = Plan(len(source), 2, seed=3, last="pad")
-    epoch = list(batches(source, plan, VIEW, tokenize, range(plan.steps_per_epoch), 2))
-    assert {tuple(batch.pixels.shape) for batch in epoch} == {(2, 3, 16, 16)}
-    assert {tuple(batch.tokens.shape) for batch in epoch} == {(2, 7)}
-    visited = torch.cat([batch.indices[batch.valid] for batch in epoch])
-    assert sorted(visited.tolist()) == [0, 1, 2]
-    skips = sorted((skip.index, skip.reason) for batch in epoch for skip in batch.skipped)
-    assert skips == [(3, "truncated picture"), (4, "not a picture")]
+    plan = Plan(len(source), 5, seed=3)
+    epoch = list(batches(source, plan, VIEW, tokenize, range(2), 2))
+    assert {tuple(batch.pixels.shape) for batch in epoch} == {(5, 3, 16, 16)}
+    assert {tuple(batch.tokens.shape) for batch in epoch} == {(5, 7)}
     for batch in epoch:
+        assert sorted(batch.indices[batch.valid].tolist()) == [0, 1, 2]
+        skips = sorted((skip.index, skip.reason) for skip in batch.skipped)
+        assert skips == [(3, "truncated picture"), (4, "not a picture")]
         assert not batch.pixels[~batch.valid].any()
         assert not batch.tokens[~batch.valid].any()
         assert batch.tokens[batch.valid].any(dim=1).all()
-    assert sum(int((batch.indices < 0).sum()) for batch in epoch) == 1
 
 
 def test_a_batch_without_a_readable_sample_has_the_shape_of_the_others(tmp_path: Path) -> None:
