@@ -18,6 +18,7 @@ from train.loss import Gathering
 from train.scenes.scene import WEIGHTS
 from train.settings import EvaluationConfig, LogConfig, OptimConfig, Pictures, SceneStream, Stage
 
+CONFIGS = Path(__file__).parent / "configs"
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 

@@ -15,7 +15,7 @@ from models.checkpoints import CONFIG as CHECKPOINT_CONFIG
 from models.config import ModelConfig
 from models.errors import CheckpointError, StudioError
 from models.loaded import LoadedModel
-from train.config import load_config, resolved
+from train.config import CONFIGS, load_config, resolved
 from train.durable import place_folder, write_whole, writing
 from train.evaluation.zero_shot import ZeroShotResult
 from train.kept import kept_steps
@@ -23,7 +23,6 @@ from train.run_folder import CHECKPOINT, CONFIG, LOG, STEPS, check_free, decidin
 from train.run_folder import EVALUATION as MEASURED
 
 RUN_CONFIG, EVALUATION = "run.json", "evaluation.json"
-CONFIGS = Path(__file__).parent / "configs"
 _FOR_LOOKING = (
     "It is a model to look at, not one to use on photographs: outside generated scenes its answers mean nothing."
 )

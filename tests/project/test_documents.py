@@ -16,7 +16,7 @@ from train.optim import learning_rate
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/log.md")]
 SHIPPED = ("clip-scenes", "diffclip-scenes")
-COMMANDS = ("scenes", "check-data", "plan", "fit", "evaluate", "export", "report")
+COMMANDS = ("scenes", "check-data", "plan", "fit", "evaluate", "figures", "export", "report")
 
 
 def evaluation(name: str) -> dict:

@@ -30,6 +30,7 @@ from models.maps import AttentionMaps, attention_maps
 from models.recorder import record
 from models.statistics import entropy_nats, patch_order, positive_part
 from train.evaluation.metrics import Measured, bootstrap_interval
+from train.evaluation.spread import ALONE, Ranks
 from train.scenes import describe_scene, render_scene
 
 _AT_ONCE = 25
@@ -40,6 +41,16 @@ SHUFFLED, UNIFORM, OTHER = (f"{DIFFERENCE}, A2 {how}" for how in ("shuffled", "u
 SIGNED = (DIFFERENCE, SHUFFLED, UNIFORM, OTHER)
 POSITIVE = "positive part of "
 METRICS = ("mass", "lift", "auroc")
+# In the order in which they are read: what is claimed, then what it must be held against.
+READING_ORDER = (
+    "A", "A1", "A2", DIFFERENCE, SHUFFLED, UNIFORM, OTHER, POSITIVE + DIFFERENCE, POSITIVE + SHUFFLED,
+    POSITIVE + UNIFORM, POSITIVE + OTHER, "A1 sharpened to that entropy", "A1, run with lambda = 0",
+)  # fmt: skip
+
+
+def readable(name: str) -> str:
+    """The name of a map as people write it."""
+    return name.replace("A1 - lambda A2", "A1 − λA2").replace("lambda", "λ")
 
 
 @dataclass(frozen=True)
@@ -47,12 +58,12 @@ class Place:
     """One number of one map: in each layer, and the mean over layers, with intervals over pictures.
 
     Attributes:
-        layers: of each layer.
-        mean: over layers.
+        layers: of each layer; None where no picture has it, as the mass of a positive part that is zero everywhere.
+        mean: over the layers that have it.
     """
 
-    layers: tuple[Measured, ...]
-    mean: Measured
+    layers: tuple[Measured | None, ...]
+    mean: Measured | None
 
 
 @dataclass(frozen=True)
@@ -65,46 +76,84 @@ class AttentionToObjects:
         object_share: mean share of object patches among object and ground patches: the mass of a uniform row.
         maps: map -> "mass" (share on object patches), "lift" (mass by `object_share` of the picture), "auroc".
             Signed maps have the last alone.
-        gains: what the positive part has more than each control, by picture and mean over layers: control -> metric.
+        gains: what the difference and its positive part have more than each control, over the same pictures and mean
+            over layers: map -> control -> metric. The signed difference stands against signed controls and has AUROC
+            alone; a uniform A2 and a temperature leave the order of A1, and with it A1's AUROC.
     """
 
     pictures: int
     left_out: int
     object_share: float
     maps: dict[str, dict[str, Place]]
-    gains: dict[str, dict[str, Measured]]
+    gains: dict[str, dict[str, dict[str, Measured | None]]]
 
 
-def attention_to_objects(model: LoadedModel, seed: int, count: int) -> AttentionToObjects:
+@dataclass(frozen=True, eq=False)
+class AttentionValues:
+    """The same of each scene.
+
+    Attributes:
+        shares: (scenes,), object patches among object and ground patches; NaN for scenes that are left out.
+        maps: map -> (scenes, L, 3), its mass, lift and AUROC; NaN where undefined.
+    """
+
+    shares: NDArray[np.float64]
+    maps: dict[str, NDArray[np.float64]]
+
+    def of_each(self) -> dict[str, NDArray[np.float64]]:
+        """ "MAP: METRIC" -> the mean over layers (scenes,); NaN for scenes that are left out."""
+        kept = ~np.isnan(self.shares)
+        found = {}
+        for name, values in self.maps.items():
+            for at, metric in enumerate(METRICS):
+                if name not in SIGNED or metric == "auroc":
+                    found[f"{name}: {metric}"] = np.full(len(kept), np.nan)
+                    found[f"{name}: {metric}"][kept] = _over_layers(values[kept, :, at])
+        return found
+
+
+def attention_to_objects(model: LoadedModel, seed: int, count: int, ranks: Ranks = ALONE) -> AttentionToObjects:
     """Measure a model on scenes 0 to `count` - 1 of a seed, drawn at twice its size and preprocessed by it.
 
     Raises:
         StudioError: fewer than two scenes, no grid of patches with a CLS token, or no picture has object and ground.
+        Stopped: somebody asked for it.
     """
+    return summary(attention_values(model, seed, count, ranks))
+
+
+def summary(values: AttentionValues) -> AttentionToObjects:
+    """Means over the scenes that are not left out, with their intervals."""
+    kept = ~np.isnan(values.shares)
+    maps = {name: numbers[kept] for name, numbers in values.maps.items()}
+    left_out, share = int((~kept).sum()), float(values.shares[kept].mean())
+    return AttentionToObjects(int(kept.sum()), left_out, share, _places(maps), _gains(maps))
+
+
+def attention_values(model: LoadedModel, seed: int, count: int, ranks: Ranks = ALONE) -> AttentionValues:
+    """What `attention_to_objects` sums up, scene by scene; every rank measures all of them."""
     layout = model.vision.layout
     if not isinstance(layout, TokenGrid) or layout.cls is None:
         raise StudioError(f"{model.title} has no CLS token over a grid of patches, whose row this measures.")
     if count < 2:
         raise StudioError(f"{count} scenes measure nothing: give 2 or more.")
-    kept: dict[str, list[NDArray[np.float64]]] = {}
-    shares, left_out = [], 0
+    shares, found = np.full(count, np.nan), dict[str, NDArray[np.float64]]()
     for numbers in batches(count):
+        ranks.go_on()
         pixels, inside, outside = _pictures(model, layout, seed, numbers)
         rows = _rows(model, layout, pixels, numbers.start)
-        for at in range(len(numbers)):
+        for at, number in enumerate(numbers):
             if not bool(inside[at].any()) or not bool(outside[at].any()):
-                left_out += 1
                 continue
             counted = inside[at] | outside[at]
             object_patches, ground = inside[at][counted], outside[at][counted]
-            shares.append(float(object_patches.double().mean()))
+            shares[number] = float(object_patches.double().mean())
             for name, maps in rows.items():
-                row = maps[:, at][:, counted]
-                kept.setdefault(name, []).append(_numbers(row, object_patches, ground, name))
-    if not shares:
+                measured = _numbers(maps[:, at][:, counted], object_patches, ground, name)
+                found.setdefault(name, np.full((count, *measured.shape), np.nan))[number] = measured
+    if not found:
         raise StudioError("No scene has both object and ground patches: take a model with smaller patches.")
-    values = {name: np.stack(parts) for name, parts in kept.items()}
-    return AttentionToObjects(len(shares), left_out, float(np.mean(shares)), _places(values), _gains(values))
+    return AttentionValues(shares, found)
 
 
 def batches(count: int) -> list[range]:
@@ -203,7 +252,7 @@ def _places(values: dict[str, NDArray[np.float64]]) -> dict[str, dict[str, Place
         found[name] = {
             metric: Place(
                 tuple(_measured(parts[:, layer, at]) for layer in range(parts.shape[1])),
-                _measured(np.nanmean(parts[..., at], axis=1)),
+                _measured(_over_layers(parts[..., at])),
             )
             for at, metric in enumerate(METRICS)
             if name not in SIGNED or metric == "auroc"
@@ -211,20 +260,37 @@ def _places(values: dict[str, NDArray[np.float64]]) -> dict[str, dict[str, Place
     return found
 
 
-def _gains(values: dict[str, NDArray[np.float64]]) -> dict[str, dict[str, Measured]]:
-    own = values.get(POSITIVE + DIFFERENCE)
-    if own is None:
+def _gains(values: dict[str, NDArray[np.float64]]) -> dict[str, dict[str, dict[str, Measured | None]]]:
+    """Paired: the mean over scenes of what a map has more than a control, not the difference of two means."""
+    if DIFFERENCE not in values:
         return {}
-    gains = {}
-    for name in values:
-        if name in (*SIGNED, "A2", POSITIVE + DIFFERENCE):
-            continue
-        differences = np.nanmean(own - values[name], axis=1)
-        gains[name] = {metric: _measured(differences[:, at]) for at, metric in enumerate(METRICS)}
+    both = [name for name in values if name.startswith("A1") and name not in SIGNED]
+    against = {
+        DIFFERENCE: [*both, *SIGNED[1:]],
+        POSITIVE + DIFFERENCE: [*both, *(POSITIVE + name for name in SIGNED[1:])],
+    }
+    gains: dict[str, dict[str, dict[str, Measured | None]]] = {}
+    for own, controls in against.items():
+        metrics = [(at, metric) for at, metric in enumerate(METRICS) if own not in SIGNED or metric == "auroc"]
+        gains[own] = {
+            control: {
+                metric: _measured(_over_layers(values[own][..., at] - values[control][..., at]))
+                for at, metric in metrics
+            }
+            for control in controls
+        }
     return gains
 
 
-def _measured(numbers: NDArray[np.float64]) -> Measured:
-    """The mean over pictures and its interval; pictures without the number are left out."""
+def _over_layers(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(pictures, L) -> the mean (pictures,) over the layers where there is a number; NaN where there is none."""
+    counts = (~np.isnan(numbers)).sum(axis=1)
+    return np.where(counts > 0, np.nansum(numbers, axis=1) / np.maximum(counts, 1), np.nan)
+
+
+def _measured(numbers: NDArray[np.float64]) -> Measured | None:
+    """The mean over pictures and its interval; pictures without the number are left out, None if all are."""
     defined = numbers[~np.isnan(numbers)]
+    if not len(defined):
+        return None
     return Measured(float(defined.mean()), *bootstrap_interval(defined))

@@ -1,4 +1,4 @@
-"""`python -m train evaluate MODEL ...`: zero-shot and retrieval, on scenes and on any labelled or captioned data."""
+"""`python -m train evaluate MODEL ...`: what checkpoints can do; `python -m train figures FILE.json`: how it looks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ examples:
   python -m train evaluate vit.pt --data 'flickr/test-{00..09}.tar' --set 'captions=["json:captions"]'
   torchrun --nproc-per-node 4 -m train evaluate vit.pt --data flickr.csv --set root=flickr --workers 4
 
+A study keeps each model in --out once it is measured, and draws figures beside it. Given again, after a stop or with
+more models, the command measures what is missing, and the same weights no second time.
 What an exported folder (`python -m train export`) scores on scenes is written into its evaluation.json and its card.
+"""
+FIGURES = """\
+example:
+  python -m train figures assets/results/scenes.json --into README.md
+
+Markers in a document: <!-- scenes:table --> and <!-- /scenes:table -->; also sentences, attention, differences and
+controls.
 """
 SCENES = 500
 
@@ -54,6 +63,21 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="where to keep the results with their origin")
     parser.set_defaults(run=run)
 
+    figures = subparsers.add_parser(
+        "figures",
+        help="draw the figures and tables of a study from its file, and quote it in documents",
+        description="Writes bars.svg, radar.svg, attention.svg, relevance.svg and tables.md beside the file that "
+        "`evaluate --protocol study --out` wrote, which does so itself when it is done. Documents given by --into get "
+        "tables and sentences between their markers.",
+        epilog=FIGURES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    figures.add_argument("study", type=Path, metavar="FILE.json", help="the file of a study")
+    figures.add_argument(
+        "--into", type=Path, nargs="+", default=[], metavar="DOCUMENT.md", help="documents whose markers are filled"
+    )
+    figures.set_defaults(run=draw)
+
 
 def run(args: argparse.Namespace) -> int:
     """Measures what `args` ask for, prints it, writes it where it belongs; returns 0.
@@ -63,4 +87,20 @@ def run(args: argparse.Namespace) -> int:
     from train.evaluation.evaluate import evaluate, protocol_of
 
     evaluate(args.models, protocol_of(args), args.workers, args.device, args.out)
+    return 0
+
+
+def draw(args: argparse.Namespace) -> int:
+    """Draws the figures of a study and fills documents; returns 0.
+
+    Raises StudioError for a file that is no study, or a document without markers.
+    """
+    from train.evaluation.figures.write import write_figures
+    from train.evaluation.quoting import fill, quotations
+    from train.evaluation.study_file import read_study
+
+    found = read_study(args.study)
+    told = quotations(found)
+    written = write_figures(found, args.study.parent) + [fill(path, told) for path in args.into]
+    print("\n".join(map(str, written)))
     return 0

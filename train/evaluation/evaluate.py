@@ -1,11 +1,9 @@
 """From what a person asks for to models that are measured, told and written down."""
 
 import argparse
-import tomllib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -13,7 +11,7 @@ from models.errors import StudioError
 from models.loaded import LoadedModel
 from models.plain import from_plain
 from models.zoo import load_model
-from train.data.config import CsvData, SceneData, TarData
+from train.data.config import CsvData, SceneData, TarData, setting
 from train.distributed import gather, open_world
 from train.evaluation.command import SCENES
 from train.evaluation.protocols import (
@@ -27,7 +25,9 @@ from train.evaluation.protocols import (
     open_task,
 )
 from train.evaluation.report import Measurement, check_report_path, report, table, write_report
+from train.evaluation.retrieval import Retrieval
 from train.evaluation.spread import Ranks
+from train.evaluation.study_run import evaluate_study
 from train.evaluation.zero_shot import SCENES as SCENE_TEMPLATES
 from train.evaluation.zero_shot import SEED, Classification, of_scenes
 from train.export import EVALUATION, is_exported, write_evaluation
@@ -39,8 +39,12 @@ def evaluate(asked: Sequence[str], protocol: Protocol, workers: int, device: str
     With several processes (torchrun) each reads its share, and the first prints and writes.
 
     Raises:
-        StudioError: there is no such model, data or device, nothing can be read, or `out` is there already.
+        StudioError: there is no such model, data or device, nothing can be read, or `out` is there already. A study
+            goes on with its own `out`.
     """
+    if isinstance(protocol, SceneStudy):
+        evaluate_study(asked, protocol, workers, device, out)
+        return
     if out:
         check_report_path(out)
     with open_world(device) as world:
@@ -69,7 +73,9 @@ def _measured(
     """The result of a model, which is on the device for as long as it is measured."""
     model.module.to(device)
     try:
-        return Measurement(asked, model, task, str(device), measure(model, task, ranks, workers))
+        result = measure(model, task, ranks, workers)
+        assert isinstance(result, Classification | Retrieval)  # a study goes its own way
+        return Measurement(asked, model, task, str(device), result)
     finally:
         model.module.to("cpu")
 
@@ -129,7 +135,7 @@ def data_of(path: str, settings: Sequence[str]) -> TarData | CsvData | None:
     Raises:
         StudioError: there is nothing, or a setting does not exist.
     """
-    named, where = dict(map(_setting, settings)), Path(path)
+    named, where = dict(setting(text, "root=pictures") for text in settings), Path(path)
     if where.suffix.lower() in (".csv", ".tsv"):
         return from_plain(CsvData, {**named, "csv": path}, "data")
     if where.is_dir():
@@ -138,14 +144,3 @@ def data_of(path: str, settings: Sequence[str]) -> TarData | CsvData | None:
     if where.exists() or any(sign in path for sign in "*?[{"):
         return from_plain(TarData, {**named, "tars": path}, "data")
     raise StudioError(f"There is nothing at {path}: give a folder of folders by class, tars, or a CSV.")
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """key=value, the value as TOML has it, or as it stands."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise StudioError(f"{text!r} is not a setting: write key=value, as root=pictures.")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value

@@ -17,6 +17,7 @@ from PIL import Image
 from models.errors import StudioError
 from models.loaded import LoadedModel
 from train.evaluation.metrics import Measured, bootstrap_interval
+from train.evaluation.spread import ALONE, Ranks
 from train.scenes import Scene, describe_scene, render_scene
 from train.scenes.pairs import ATTRIBUTES, mentioning, minimal_pair
 
@@ -75,26 +76,34 @@ def minimal_pairs(
     Raises:
         StudioError: fewer than one pair, or an attribute that scenes do not have.
     """
+    return {attribute: pair_accuracy(right_choices(model, attribute, seed, count)) for attribute in attributes}
+
+
+def pair_accuracy(right: NDArray[np.bool_]) -> PairAccuracy:
+    """The accuracy of the choices (n, 2) of pairs."""
+    means = right.mean(axis=1)
+    both = np.asarray(right.all(axis=1))
+    return PairAccuracy(
+        len(right),
+        Measured(float(means.mean()), *bootstrap_interval(means)),
+        Measured(float(both.mean()), *bootstrap_interval(both)),
+    )
+
+
+def right_choices(model: LoadedModel, attribute: str, seed: int, count: int, ranks: Ranks = ALONE) -> NDArray[np.bool_]:
+    """Whether each caption of each pair (count, 2) is nearer to its own picture; every rank measures all of them.
+
+    Raises:
+        StudioError: fewer than one pair, or an attribute that scenes do not have.
+        Stopped: somebody asked for it.
+    """
     if count < 1:
         raise StudioError(f"{count} pairs measure nothing: give 1 or more.")
-    found = {}
-    for attribute in attributes:
-        right = _right(model, list(pairs_of(attribute, seed, count)))
-        means = right.mean(axis=1)
-        both = np.asarray(right.all(axis=1))
-        found[attribute] = PairAccuracy(
-            len(right),
-            Measured(float(means.mean()), *bootstrap_interval(means)),
-            Measured(float(both.mean()), *bootstrap_interval(both)),
-        )
-    return found
-
-
-def _right(model: LoadedModel, pairs: Sequence[tuple[Scene, Scene]]) -> NDArray[np.bool_]:
-    """Whether each caption of each pair (n, 2) is nearer to its own picture."""
+    pairs = list(pairs_of(attribute, seed, count))
     side, device = 2 * max(model.preprocess_settings.input_size), model.module.logit_scale.device
     rows = []
     for start in range(0, len(pairs), _AT_ONCE):
+        ranks.go_on()
         scenes = [scene for pair in pairs[start : start + _AT_ONCE] for scene in pair]
         pictures = [model.preprocess(Image.fromarray(render_scene(scene, side)[0]))[0] for scene in scenes]
         images = model.encode_image(torch.stack(pictures).to(device), normalize=True).unflatten(0, (-1, 2))

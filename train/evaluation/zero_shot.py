@@ -90,6 +90,18 @@ def classify(
         StudioError: no picture, or none that can be read; or the model has no tokenizer.
         Stopped: somebody asked for it.
     """
+    return classify_each(model, labelled, templates, indices, ranks, workers)[0]
+
+
+def classify_each(
+    model: LoadedModel,
+    labelled: Labelled,
+    templates: TemplateSet,
+    indices: NDArray[np.int64] | None = None,
+    ranks: Ranks = ALONE,
+    workers: int = 0,
+) -> tuple[Classification, NDArray[np.int64]]:
+    """As `classify`, with the rank (n,), from 1, of the class of each picture that could be read."""
     where = np.arange(len(labelled.labels)) if indices is None else indices
     directions, owners = _directions(placed(model), labelled, templates, ranks)
     pictures = embed_pictures(model, labelled.source, where, ranks, workers)
@@ -105,7 +117,7 @@ def classify(
     assert top1 is not None  # there is always one candidate
     said = (*labelled.classes, *(text.replace(SLOT, " ") for text in templates.texts))
     unknown = dict.fromkeys(word for text in said for word in model.tokenizer.unknown_words(text))
-    return Classification(
+    measured = Classification(
         model.name,
         len(labels),
         count,
@@ -117,6 +129,7 @@ def classify(
         mean_class_recall(found <= 1, labels),
         pictures.skipped,
     )
+    return measured, found
 
 
 def _directions(model: LoadedModel, labelled: Labelled, templates: TemplateSet, ranks: Ranks) -> tuple[Tensor, Tensor]:

@@ -21,9 +21,14 @@ from train.evaluation.attention import (
     SHUFFLED,
     SIGNED,
     UNIFORM,
+    AttentionToObjects,
+    AttentionValues,
     attention_to_objects,
+    attention_values,
     batches,
+    summary,
 )
+from train.evaluation.spread import Ranks, Stopped
 from train.scenes import describe_scene, render_scene
 
 SEED = 91_001
@@ -40,6 +45,13 @@ def changed(model: LoadedModel, factor: float) -> LoadedModel:
                 if any(part in name for part in ("q_proj", "k_proj")):
                     parameter.mul_(factor)
     return replace(model, module=module, vision=vision_tower(module), text=text_tower(module))
+
+
+def mean(found: AttentionToObjects, name: str, metric: str) -> float:
+    """The mean over layers, which there must be."""
+    measured = found.maps[name][metric].mean
+    assert measured is not None
+    return measured.value
 
 
 def test_mass_and_auroc_are_those_of_a_loop_over_pictures_and_layers(clip: LoadedModel) -> None:
@@ -66,19 +78,22 @@ def test_mass_and_auroc_are_those_of_a_loop_over_pictures_and_layers(clip: Loade
     assert (found.pictures, found.left_out) == (len(masses), left_out)
     for metric, expected in (("mass", masses), ("auroc", ranks)):
         place = found.maps["A"][metric]
-        assert [layer.value for layer in place.layers] == pytest.approx(list(np.mean(expected, axis=0)), abs=1e-5)
+        assert [layer.value for layer in place.layers if layer] == pytest.approx(
+            list(np.mean(expected, axis=0)), abs=1e-5
+        )
+        assert place.mean is not None
         assert place.mean.value == pytest.approx(np.mean(expected), abs=1e-5)
         assert place.mean.low <= place.mean.value <= place.mean.high
 
 
 def test_uniform_maps_have_the_mass_of_the_object_and_know_no_place(clip: LoadedModel, diffclip: LoadedModel) -> None:
     plain = attention_to_objects(changed(clip, 0.0), SEED, 10)
-    assert plain.maps["A"]["mass"].mean.value == pytest.approx(plain.object_share, abs=1e-5)
-    assert plain.maps["A"]["lift"].mean.value == pytest.approx(1, abs=1e-5)
-    assert plain.maps["A"]["auroc"].mean.value == pytest.approx(0.5, abs=1e-6)
+    assert mean(plain, "A", "mass") == pytest.approx(plain.object_share, abs=1e-5)
+    assert mean(plain, "A", "lift") == pytest.approx(1, abs=1e-5)
+    assert mean(plain, "A", "auroc") == pytest.approx(0.5, abs=1e-6)
     flat = attention_to_objects(changed(diffclip, 0.0), SEED, 10)
     for name in ("A1", "A2", POSITIVE + DIFFERENCE, "A1 sharpened to that entropy"):
-        assert flat.maps[name]["lift"].mean.value == pytest.approx(1, abs=1e-4), name
+        assert mean(flat, name, "lift") == pytest.approx(1, abs=1e-4), name
 
 
 def test_every_control_stands_beside_the_difference(diffclip: LoadedModel) -> None:
@@ -87,20 +102,60 @@ def test_every_control_stands_beside_the_difference(diffclip: LoadedModel) -> No
         "A1", "A2", DIFFERENCE, POSITIVE + DIFFERENCE, "A1 sharpened to that entropy", "A1, run with lambda = 0",
         SHUFFLED, POSITIVE + SHUFFLED, UNIFORM, POSITIVE + UNIFORM, OTHER, POSITIVE + OTHER,
     }  # fmt: skip
-    assert set(found.gains) == {
-        "A1", "A1 sharpened to that entropy", "A1, run with lambda = 0",
-        POSITIVE + SHUFFLED, POSITIVE + UNIFORM, POSITIVE + OTHER,
-    }  # fmt: skip
+    first = {"A1", "A1 sharpened to that entropy", "A1, run with lambda = 0"}
+    controls = (SHUFFLED, UNIFORM, OTHER)
+    assert set(found.gains) == {DIFFERENCE, POSITIVE + DIFFERENCE}
+    assert set(found.gains[DIFFERENCE]) == {*first, *controls}
+    assert set(found.gains[POSITIVE + DIFFERENCE]) == {*first, *(POSITIVE + name for name in controls)}
+    assert {tuple(metrics) for metrics in found.gains[DIFFERENCE].values()} == {("auroc",)}
     for name in SIGNED:
         assert set(found.maps[name]) == {"auroc"}, "a share of a signed sum means nothing"
-    gain = found.gains["A1"]["auroc"].value
-    own, first = (found.maps[name]["auroc"].mean.value for name in (POSITIVE + DIFFERENCE, "A1"))
-    assert gain == pytest.approx(own - first, abs=1e-6)
+    for own, controls in found.gains.items():
+        for control in controls:
+            apart = mean(found, own, "auroc") - mean(found, control, "auroc")
+            assert getattr(controls[control]["auroc"], "value", None) == pytest.approx(apart, abs=1e-6)
+
+
+def test_the_numbers_of_each_scene_have_the_means_that_are_told(diffclip: LoadedModel) -> None:
+    values = attention_values(diffclip, SEED, 12)
+    found, each = summary(values), values.of_each()
+    assert set(each) == {f"{name}: {metric}" for name, places in found.maps.items() for metric in places}
+    for name, places in found.maps.items():
+        for metric in places:
+            numbers = each[f"{name}: {metric}"]
+            assert len(numbers) == 12
+            assert int(np.isnan(numbers).sum()) == found.left_out
+            assert np.nanmean(numbers) == pytest.approx(mean(found, name, metric), abs=1e-6)
+
+
+def test_a_number_that_no_scene_has_is_none_and_the_others_are_told() -> None:
+    maps = np.full((4, 2, 3), 0.5)
+    maps[:, 1, 0] = np.nan  # the second layer has no mass
+    maps[0] = np.nan  # left out
+    shares = np.array([np.nan, 0.2, 0.2, 0.2])
+    found = summary(AttentionValues(shares, {"A1": maps}))
+    assert (found.pictures, found.left_out) == (3, 1)
+    first, second = found.maps["A1"]["mass"].layers
+    assert first is not None
+    assert second is None
+    assert mean(found, "A1", "mass") == pytest.approx(0.5)
+
+
+def test_it_is_left_between_two_batches_when_somebody_asks(clip: LoadedModel) -> None:
+    asked: list[int] = []
+
+    def second_time() -> bool:
+        asked.append(1)
+        return len(asked) == 2
+
+    with pytest.raises(Stopped):
+        attention_to_objects(clip, SEED, 60, Ranks(stopped=second_time))
+    assert len(asked) == 2
 
 
 def test_a_uniform_second_map_does_not_change_how_patches_are_ranked(diffclip: LoadedModel) -> None:
     found = attention_to_objects(changed(diffclip, 3.0), SEED, 8)
-    assert found.maps[UNIFORM]["auroc"].mean.value == pytest.approx(found.maps["A1"]["auroc"].mean.value, abs=1e-5)
+    assert mean(found, UNIFORM, "auroc") == pytest.approx(mean(found, "A1", "auroc"), abs=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 3, 25, 26, 27, 50, 51, 300, 501])
