@@ -10,6 +10,7 @@ from models.layout import TokenGrid
 from models.relevance import Rule
 from studio.attribution import drained
 from studio.explaining import Explanation, explain
+from studio.fields import filled_whole
 from studio.methods import (
     GradientShap,
     IntegratedGradients,
@@ -53,7 +54,8 @@ def method_of(method: str, part: str, rule: str, back: float, steps: float, base
     """
     if part not in get_args(MapPart) or rule not in get_args(Rule):
         raise StudioError(f"The map {part!r} with the rule {rule!r} is no choice here: choose from the lists.")
-    layers, count, bare, kind, sign = round(back), round(steps), _any(baseline), _any(part), _any(rule)
+    layers = filled_whole(back, "Layers, counted from the last")
+    count, bare, kind, sign = filled_whole(steps, "Steps"), _any(baseline), _any(part), _any(rule)
     found: dict[str, Method] = {
         RELEVANCE: Relevance(kind, sign, layers),
         IG: IntegratedGradients(count, bare),

@@ -13,9 +13,12 @@ from studio.uploads import picture_field
 from studio.viewer.gallery import gallery
 
 LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
-# All events that run a model share these, so that they wait for each other and not for cores.
+# Events that run a model for a moment share these, so that they wait for each other and not for cores.
 RUNS_MODEL = "model"
 MODEL_EVENT: dict[str, Any] = {"concurrency_id": RUNS_MODEL, "concurrency_limit": 1}
+# Runs of many passes wait for each other. They let go of the models between passes, so that short ones come between.
+RUNS_LONG = "long"
+LONG_EVENT: dict[str, Any] = {"concurrency_id": RUNS_LONG, "concurrency_limit": 1}
 
 
 @dataclass(frozen=True)

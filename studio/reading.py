@@ -54,8 +54,8 @@ class MapReader:
         self.service = service
         self.layers: BoundedStore[Readout, ReadLayer] = BoundedStore(capacity)
         self._readers = threading.BoundedSemaphore(_READERS)
-        # Maps hold the look that they were read from, and with it the model.
-        service.follow(lambda name: self.layers.drop(lambda readout: readout.model == name))
+        # Maps hold the look that they were read from, which may be twenty times their size, and with it the model.
+        service.follow(self._let_go)
 
     def layer(self, readout: Readout) -> ReadLayer | None:
         """The maps of a layer, or None when the recording was let go.
@@ -78,7 +78,13 @@ class MapReader:
             self._readers.release()
         read = ReadLayer(look, projections, maps)
         self.layers.put(readout, read, sum(part.nbytes for part in (maps.a1, maps.a2) if part is not None))
+        if self.service.looks.get((readout.model, readout.token)) is not look:
+            # It was let go while its maps were made.
+            self._let_go(readout.model, readout.token)
         return read
+
+    def _let_go(self, model: str, token: str | None) -> None:
+        self.layers.drop(lambda readout: readout.model == model and token in (None, readout.token))
 
 
 def layer_server(reader: MapReader) -> Callable[[Any], dict[str, Any]]:

@@ -17,6 +17,7 @@ from models.preprocess import Preprocess
 VERSION = 1
 MAX_PANELS = 4
 MAX_TEXT = 2000
+OPACITY = 0.75  # where nothing is said, as on the page
 TOKEN = 32
 
 Kind = Literal["weights", "a1", "subtracted", "positive", "negative", "relevance", "value"]
@@ -64,6 +65,7 @@ class View:
         set_aside: tokens that the shared range leaves out: none, sinks, or the prefix, whose tokens are no patches.
         text: what relevance is relevance to.
         from_layer: the first layer of relevance, from 0; None for the last layer alone.
+        opacity: of the colours over the picture, 0 to 1; it changes how the figure looks and no number.
 
     Raises:
         StudioError: a value outside of its bounds.
@@ -81,6 +83,7 @@ class View:
     set_aside: SetAside = "prefix"
     text: str = ""
     from_layer: int | None = None
+    opacity: float = OPACITY
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.panels) <= MAX_PANELS:
@@ -91,6 +94,8 @@ class View:
             raise StudioError(f"The query {self.query[:2]} is no patch: rows and columns are counted from 0.")
         if not math.isfinite(self.alpha) or not 1 <= self.alpha <= 2:
             raise StudioError(f"alpha = {self.alpha} must be a number from 1 (softmax) to 2 (sparsemax).")
+        if not math.isfinite(self.opacity) or not 0 <= self.opacity <= 1:
+            raise StudioError(f"opacity = {self.opacity} must be a number from 0, the picture alone, to 1.")
         if len(self.text) > MAX_TEXT:
             raise StudioError(f"The text is longer than {MAX_TEXT} characters: shorten it.")
         # Lone surrogates, as a raw request may hold them, can be written into no file.

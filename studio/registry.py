@@ -91,7 +91,9 @@ class Registry:
             return model
         entry = self.entry(name)
         if entry is None:
-            raise StudioError(f"There is no model {name[:80]!r} here: choose {', '.join(self.names)}, or bring one.")
+            raise StudioError(
+                f"There is no model {str(name)[:80]!r} here: choose {', '.join(self.names)}, or bring one."
+            )
         if entry.load is None:
             raise StudioError(f"{entry.title} was let go to make room for other models: bring its file again.")
         with entry.lock:

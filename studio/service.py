@@ -82,7 +82,8 @@ class Service:
             self.registry.start_with(name, Entry(_title(folder, name), folder, partial(load_model, source)))
         self._examples = {example.token: example for example in examples if example.mask is not None}
         self.looks: BoundedStore[tuple[str, str], Look] = BoundedStore(recording_bytes)
-        self._followers: list[Callable[[str], None]] = []
+        self._followers: list[Callable[[str, str | None], None]] = []
+        self._hashes: dict[Path, tuple[tuple[int, int], str]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -114,11 +115,24 @@ class Service:
     def weights_sha256(self, name: str) -> str:
         """SHA-256 of the model's weights file, or "" where the file is out of reach.
 
+        A large file takes seconds to read, so it is read again only when its size or its time of change is another.
+
         Raises:
             StudioError: there is no such model.
         """
         entry = self.registry.entry(name)
-        return entry.sha256 if entry is not None and entry.sha256 else weights_sha256(self.model(name))
+        if entry is not None and entry.sha256:
+            return entry.sha256
+        model = self.model(name)
+        file = weights_file(model)
+        if file is None:
+            return ""
+        stat = file.stat()
+        stamp = stat.st_size, stat.st_mtime_ns
+        known = self._hashes.get(file)
+        if known is None or known[0] != stamp:
+            known = self._hashes[file] = stamp, weights_sha256(model)
+        return known[1]
 
     def example(self, token: str) -> Example | None:
         """The example scene with these pixels, if it is one."""
@@ -142,25 +156,38 @@ class Service:
             else objects_of(patch_coverage(example.inside(), geometry, grid))
         )
         look = Look(model, recording, embedding, geometry, objects)
-        self.looks.put((name, token), look, int(recording.nbytes * _WITH_PROJECTIONS))
+        for gone in self.looks.put((name, token), look, int(recording.nbytes * _WITH_PROJECTIONS)):
+            self._tell(*gone)
         return look
 
-    def follow(self, follower: Callable[[str], None]) -> None:
-        """Have `follower` told the name of each model that is let go, so that it lets go of what holds it too."""
+    def follow(self, follower: Callable[[str, str | None], None]) -> None:
+        """Have `follower` told what is let go, so that it lets go of what holds it too.
+
+        It is given a model's name and the token of a picture whose look is gone, or None where the model is.
+        """
         self._followers.append(follower)
 
     def _forget(self, name: str) -> None:
         """What a model did goes when the model goes, since it holds the weights too."""
         self.looks.drop(lambda key: key[0] == name)
+        self._tell(name, None)
+
+    def _tell(self, name: str, token: str | None) -> None:
         for follower in self._followers:
-            follower(name)
+            follower(name, token)
+
+
+def weights_file(model: LoadedModel) -> Path | None:
+    """The file that a model's weights were read from, or None where that is no longer there."""
+    path = model.origin.path
+    file = path if path.is_file() else path / WEIGHTS
+    return file if file.is_file() else None
 
 
 def weights_sha256(model: LoadedModel) -> str:
     """SHA-256 of the file that a model's weights were read from, or "" where that is no longer there."""
-    path = model.origin.path
-    file = path if path.is_file() else path / WEIGHTS
-    return file_sha256(file) if file.is_file() else ""
+    file = weights_file(model)
+    return "" if file is None else file_sha256(file)
 
 
 def _title(folder: Path, name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 from models import LoadedModel, StudioError
 from models.presets import find_preset
+from studio.fields import filled, filled_whole
 from studio.segmenting import Segmentation, segment, truth_panel, typed_labels
 from studio.service import Look, Service, vision_grid
 from studio.sparsity import (
@@ -76,7 +77,7 @@ class Controls:
     @property
     def at(self) -> int:
         """The layer as a whole number."""
-        return round(self.layer)
+        return filled_whole(self.layer, "Layer")
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,7 @@ def segment_shown(
     chosen: tuple[Rule, ...] = tuple(rule for rule in RULES if rule in rules)
     if not chosen or len(chosen) < len(set(rules)):
         raise StudioError(f"Columns {rules!r} cannot be shown: choose among {', '.join(RULES)}.")
+    background = filled(background, "Ground below")
     classes = _classes(controls)
     truth = truth_of(service, upload, controls)
     asked = Segmentation(preset, classes, controls.template, controls.alpha, background)

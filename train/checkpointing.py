@@ -35,6 +35,7 @@ class Facts:
         step: steps taken.
         skipped_in_a_row: of them, the last ones that were skipped for not being finite.
         counts: samples seen and skipped by reason, over all ranks; as a `Tally` has them.
+        epoch_counts: the same of the epoch that is not over; () at its start.
         ema_updates: of the moving average.
         scaler: GradScaler's state.
         files: what lies beside these numbers.
@@ -43,6 +44,7 @@ class Facts:
     step: int
     skipped_in_a_row: int = 0
     counts: tuple[int, ...] = ()
+    epoch_counts: tuple[int, ...] = ()
     ema_updates: int = 0
     scaler: dict = field(default_factory=dict)
     files: tuple[str, ...] = ()

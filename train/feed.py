@@ -1,6 +1,7 @@
 """From a config to the batches of its steps: data, words, how pictures reach the model, what each rank takes."""
 
 import hashlib
+import os
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,11 @@ def open_data(config: RunConfig, cache: Path | None) -> Data:
         check_source(source, config.skip)
         config = resolved(config, len(source))
     return Data(config, tokenizer_of(config), source)
+
+
+def index_folder(run: Path) -> Path:
+    """Where the index of tars is kept: beside the run's folder, for other runs on the same data."""
+    return Path(os.path.abspath(run)).parent / INDEX
 
 
 def stream_source(config: RunConfig, index: int) -> SceneSource:

@@ -4,7 +4,7 @@ A run that stopped, by a signal or by a fall of the machine, goes on where it wa
 data are a function of the step, and so are its random numbers.
 """
 
-import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,9 +19,10 @@ from train.allocator import keep_freed_memory
 from train.checkpointing import Facts, digest, load_state, save_state
 from train.config import RunConfig, check_shares
 from train.data.batch import Batch
-from train.data.skips import Tally, check_counts
+from train.data.remarks import remarks
+from train.data.skips import Tally, check_counts, check_epoch, plus
 from train.distributed import World, any_rank, gather, open_world
-from train.feed import INDEX, Data, Feed, open_data
+from train.feed import Data, Feed, index_folder, open_data
 from train.flops import cost_of, matmul_rate
 from train.kept import forget_later, is_kept, keep_weights, write_checkpoint
 from train.lock import locked
@@ -29,7 +30,7 @@ from train.meter import Meter
 from train.optim import learning_rate
 from train.precision import resolve_precision
 from train.run_folder import CHECKPOINT, Changes, check_folder, claim_folder, note_changes, run_record
-from train.signals import stop_signals
+from train.signals import stop_signals, stoppable
 from train.stages import Learner, new_learner, stage_trainer
 from train.state import capture, seed_step
 from train.step import StepResult, Trainer, train_step
@@ -53,9 +54,9 @@ def fit(
     Who trains from a program may give `opened` to bring data or words that no config names, and `after_step`, which is
     called with the number of each step (from 1) when it is logged. `anyway` lets a run go on with another optimiser.
 
-    Under torchrun this is called by every process. Once the data are open, a signal (SIGINT, SIGTERM, SIGUSR1) to any
-    of them lets the step finish everywhere, saves the state once and returns the run's folder; a measurement that it
-    interrupts is made by the next start.
+    Under torchrun this is called by every process. A signal (SIGINT, SIGTERM, SIGUSR1) to any of them lets the step
+    finish everywhere, saves the state once and returns the run's folder; a measurement that it interrupts is made by
+    the next start. While the data are opened, SIGTERM and SIGUSR1 leave that at once, and SIGINT ends the program.
 
     Raises:
         StudioError: the folder holds another run or another program writes into it, the data cannot be used, the loss
@@ -68,8 +69,23 @@ def fit(
             keep_freed_memory()
         check_shares(config, world.size)
         main_alone(world, lambda: check_folder(run))
-        data = main_first(world, lambda: opened(config, _index_folder(run)))
-        stopped = held.enter_context(stop_signals())
+        asked, stoppably = held.enter_context(stoppable())
+        data = main_first(world, lambda: stoppably(lambda: opened(config, index_folder(run))))
+        if data is None:
+            if world.is_main:
+                print(
+                    "stopped before the first step, while the data were opened; the same command begins again",
+                    file=sys.stderr,
+                )
+            return run
+        later = held.enter_context(stop_signals())
+
+        def stopped() -> bool:
+            return asked() or later()
+
+        if world.is_main:
+            for remark in remarks(data.source) if data.source else ():
+                print(f"warning: {remark}", file=sys.stderr)
         precision = resolve_precision(config.precision, world.device)
         record = run_record(data.config, precision, data.record())
         agree(
@@ -96,11 +112,6 @@ def fit(
             rate = matmul_rate(world.device, precision, config.log.rate_seconds) if config.log.rate_seconds else 0.0
             with open_watch(data, run, world, facts.step, record) as watch:
                 return _Training(data, run, world, precision, rate, stopped, watch, after_step).go_on(learner, facts)
-
-
-def _index_folder(run: Path) -> Path:
-    """Where the index of tars is kept: beside the run's folder, for other runs on the same data."""
-    return Path(os.path.abspath(run)).parent / INDEX
 
 
 @contextmanager
@@ -171,7 +182,7 @@ class _Training:
         steps = range(facts.step, max(facts.step, min(self.end, config.first_step(index + 1))))
         flops = cost_of(config.stage_model(config.stages[index]), config.patch_dropout).training
         meter = Meter(config.batch_size, world.size, world.device, flops, self.rate)
-        self.watch.enter(feed)
+        each(world, lambda: self.watch.enter(feed))
         self._evaluate(trainer, index, facts)
         workers = config.workers if steps else 0
         with closing(each(world, lambda: feed.batches(steps, workers, world.device.type == "cuda"))) as batches:
@@ -222,14 +233,15 @@ class _Training:
         """What all ranks have seen and skipped so far; stops all of them where it is too much, with the state saved."""
         own = Tally().plus(batch)
         added = gather(self.world, torch.tensor([own.counts])).sum(0).tolist()
-        counts = tuple(old + new for old, new in zip(facts.counts or (0,) * len(added), added, strict=True))
+        counts, of_epoch = plus(facts.counts, added), plus(facts.epoch_counts, added)
         try:
+            check_epoch(of_epoch, self.config.skip, own.examples)
             check_counts(counts, self.config.skip, own.examples, feed.ends_epoch(step))
         except StudioError:
             main_alone(self.world, self._raise_failed)
             main_alone(self.world, lambda: self._save(trainer, facts))
             raise
-        return replace(facts, counts=counts)
+        return replace(facts, counts=counts, epoch_counts=() if feed.ends_epoch(step) else of_epoch)
 
     def _is_due(self, step: int) -> bool:
         """Whether this rank would save now; only rank 0 does, by its own clock."""

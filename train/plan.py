@@ -1,6 +1,7 @@
 """What a run will take, without training: steps, epochs, parameters, memory, operations, time."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -11,6 +12,7 @@ from train.data.sample import counted
 from train.distributed import resolve_device
 from train.flops import Cost, cost_of
 from train.precision import resolve_precision
+from train.progress import shard_progress
 from train.settings import SceneStream
 from train.timing import measured_speed
 
@@ -45,8 +47,12 @@ class StagePlan:
     cost: Cost
 
 
-def plan(config: RunConfig, given: int, processes: int, speed: Speed) -> list[tuple[str, str]]:
+def plan(
+    config: RunConfig, given: int, processes: int, speed: Speed, cache: Path | None = None
+) -> list[tuple[str, str]]:
     """The plan of a run as (label, text); `given` is the size of the data, 0 to look at them.
+
+    `cache` is the folder in which the run will look for the index of tar shards; None keeps none.
 
     Raises:
         StudioError: the data are not there or fill no batch, or processes or their parts cannot share a batch.
@@ -54,12 +60,12 @@ def plan(config: RunConfig, given: int, processes: int, speed: Speed) -> list[tu
     if processes < 1:
         raise StudioError(f"--processes {processes} trains nothing: use 1 or more.")
     check_shares(config, processes)
-    config, samples = sized(config, given)
+    config, samples = sized(config, given, cache)
     stages = stage_plans(config)
     return [*plan_lines(config, samples, stages, processes), ("time", _time(config, stages, processes, speed))]
 
 
-def sized(config: RunConfig, samples: int) -> tuple[RunConfig, int]:
+def sized(config: RunConfig, samples: int, cache: Path | None = None) -> tuple[RunConfig, int]:
     """The resolved config and the number of samples of its data: as given, or found by looking.
 
     Raises:
@@ -69,7 +75,7 @@ def sized(config: RunConfig, samples: int) -> tuple[RunConfig, int]:
         return config, config.samples
     if not samples:
         try:
-            samples = len(open_source(config.data, config.stages[0].image_size))
+            samples = len(open_source(config.data, config.stages[0].image_size, cache, shard_progress()))
         except StudioError as error:
             raise StudioError(f"{error} Without the data, give their size with --samples.") from error
     return resolved(config, samples), samples

@@ -14,6 +14,7 @@ examples:
 
 SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 end the run after its step, with its state saved; the same command goes on, and a
 measurement that was cut is made then. A second Ctrl-C ends it at once. The exit status of a stopped run is 0 as well.
+While the data are opened, SIGTERM and SIGUSR1 leave that at once with status 0, and Ctrl-C ends the program.
 
 Under torchrun, a signal to one of the processes stops all of them after the same step, with the state saved once.
 torchrun passes SIGTERM and SIGINT on to them, waits 30 seconds before it kills them, and leaves with a status of its
@@ -53,6 +54,7 @@ def add_parsers(subparsers: Any) -> None:
     )
     _add_config(plan)
     plan.add_argument("--samples", type=int, default=0, help="size of the data, where they are not at hand")
+    plan.add_argument("--out", type=Path, help="the run's folder as for fit; the index of tars is kept beside it")
     plan.add_argument("--processes", type=int, default=1, help="processes that train together (%(default)s)")
     speed = plan.add_mutually_exclusive_group()
     speed.add_argument("--speed", type=float, help="samples a second of all processes together")
@@ -97,12 +99,15 @@ def _fit(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from models.errors import StudioError
     from train.config import load_config
+    from train.feed import index_folder
     from train.plan import Given, Measured, Speed, Unknown, plan
 
     if args.samples < 0 or (args.speed is not None and not args.speed > 0):
         raise StudioError("--samples cannot be below 0, and --speed must be above 0.")
     speed: Speed = Measured() if args.measure else Given(args.speed) if args.speed else Unknown()
-    for label, text in plan(load_config(args.config, args.settings), args.samples, args.processes, speed):
+    config = load_config(args.config, args.settings)
+    cache = index_folder(args.out or Path("runs") / config.name)
+    for label, text in plan(config, args.samples, args.processes, speed, cache):
         print(f"{label:<12}{text}")
     return 0
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from models.errors import StudioError
-from train.distributed import World, from_all, from_main
+from train.distributed import World, any_rank, from_all, from_main
 
 T = TypeVar("T")
 # Seconds between two signs of life of a rank for which others wait; far below any timeout of a process group.
@@ -57,15 +57,20 @@ def _signs_of_life(world: World, every: float) -> Iterator[None]:
         thread.join()
 
 
-def main_first(world: World, act: Callable[[], T]) -> T:
+def main_first(world: World, act: Callable[[], T | None]) -> T | None:
     """Let rank 0 act, then the others, who find what it has left, as an index of the data: a collective.
+
+    Where it is None on one rank, because it was stopped, it is None on all; if on rank 0, the others do not act.
 
     Raises:
         StudioError: that of any rank, on all ranks.
     """
-    results: list[T] = []
+    results: list[T | None] = []
     main_alone(world, lambda: results.append(act()))
-    return each(world, lambda: results[0] if world.is_main else act())
+    if any_rank(world, world.is_main and results[0] is None):
+        return None
+    result = each(world, lambda: results[0] if world.is_main else act())
+    return None if any_rank(world, result is None) else result
 
 
 def each(world: World, act: Callable[[], T]) -> T:

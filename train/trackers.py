@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from train.settings import TrackerName
 
@@ -92,11 +93,12 @@ class _Wandb:
 
 
 def _has_wandb_key() -> bool:
-    """Whether `wandb login` was done, or the environment has the key."""
+    """Whether `wandb login` was done for the service that is used, or the environment has the key."""
     if os.environ.get("WANDB_API_KEY"):
         return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc.partition(":")[0]
     try:
-        return netrc.netrc().authenticators("api.wandb.ai") is not None
+        return netrc.netrc().authenticators(host) is not None
     except (OSError, netrc.NetrcParseError):
         return False
 

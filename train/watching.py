@@ -25,6 +25,7 @@ from train.progress import progress_bar
 from train.run_folder import EVALUATION, LOG
 from train.stages import averaged, info_of
 from train.step import StepResult, Trainer
+from train.together import main_alone
 from train.trackers import About, flat, open_trackers
 
 
@@ -53,18 +54,21 @@ class Watch:
         self.feed: Feed | None = None
         self.probe: Probe | None = None
         self.looks = self.config.log.probe_every > 0
-        self.log = self.measurements = None
-        measured = 0
-        if world.is_main:
-            self.log = Logbook(run / LOG, step)
-            self.measurements = Logbook(run / EVALUATION, step) if self.config.evaluation.of else None
-            measured = int(self.measurements.last["step"]) if self.measurements and self.measurements.last else 0
-        self.measured = from_main(world, measured)
+        self.log: Logbook | None = None
+        self.measurements: Logbook | None = None
+        main_alone(world, lambda: self._open_books(run, step))
+        last = self.measurements.last if self.measurements else None
+        self.measured = from_main(world, int(last["step"]) if last else 0)
         names = self.config.log.trackers if world.is_main else ()
         about = About(run, self.config.name, self.config.log.project, record, step)
         self.trackers = open_trackers(names, about)
         end = min(self.config.steps, self.config.stop_after or self.config.steps)
         self.bar = progress_bar(self.config.name, step, end, world.is_main)
+
+    def _open_books(self, run: Path, step: int) -> None:
+        self.log = Logbook(run / LOG, step)
+        if self.config.evaluation.of:
+            self.measurements = Logbook(run / EVALUATION, step)
 
     def enter(self, feed: Feed) -> None:
         """Get ready for the picture size of a stage.

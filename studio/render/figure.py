@@ -33,7 +33,6 @@ from studio.render.shapes import (
 WIDTH = 510.0  # 180 mm, two columns of most journals
 _MARGIN, _GAP = 10.0, 10.0
 _MOST_HIGH = 250.0
-OPACITY = 0.75  # of the patches over the picture, as on the page
 _FINE = 8  # values between patch centres in the smooth drawing, per patch side
 _HEAD, _FACT, _SMALL = 8.5, 6.2, 5.8
 _INK, _SOFT = "#1f2933", "#55636f"
@@ -134,7 +133,7 @@ def _cells(recipe: Recipe, panel: Shown, seen: Place) -> Cells:
         values = between(values)
         drawn = np.repeat(np.repeat(drawn, _FINE, axis=0), _FINE, axis=1)
     found = colours(values, panel.top, signed=panel.reading.signed, root=view.ramp == "root")
-    return Cells(seen, found, drawn, OPACITY)
+    return Cells(seen, found, drawn, view.opacity)
 
 
 def between(values: np.ndarray) -> np.ndarray:

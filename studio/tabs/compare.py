@@ -8,6 +8,7 @@ import gradio as gr
 
 from models import StudioError, open_picture
 from studio.asked import alpha_asked, models_asked, text_asked, token_asked
+from studio.bring_field import choices_of
 from studio.comparison import PictureStore, first_text, looked, view_value, waiting_value
 from studio.examples import Example
 from studio.export import take_away_server
@@ -29,6 +30,10 @@ TEMPLATE_LABEL = "Template; {} is the class"
 NO_PICTURE = "There is no picture: choose a file, or one of the example scenes."
 # The viewer's value holds the picture; of it only the names of the models that panels want are sent back.
 _ONLY_ASKED = "(...sent) => [...sent.slice(0, -1), sent.at(-1)?.asked ?? []]"
+_ASKED_AND_SHOWN = (
+    "(...sent) => { const shown = sent.at(-1) ?? {}; "
+    "return [...sent.slice(0, -1), { asked: shown.asked ?? [], models: [shown.left, shown.right] }]; }"
+)
 Compared = tuple[dict[str, Any], str, int]
 
 
@@ -118,6 +123,13 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
         return bench.compared(picture, left, right, classes, template, asked)
 
     @told
+    def follow(picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any) -> Any:
+        shown = shown if isinstance(shown, dict) else {}
+        if picture is None or shown.get("models") == [left, right]:
+            return gr.skip(), gr.skip(), gr.skip()
+        return bench.compared(picture, left, right, classes, template, shown.get("asked"))
+
+    @told
     def show_scene(
         index: int, left: str, right: str, classes: str, template: str, asked: Any
     ) -> tuple[str, dict[str, Any], str, int]:
@@ -134,11 +146,20 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
         return _ranked(looks, classes, template)
 
     compared = gr.on(
-        [at.picture.upload, at.left.input, at.right.input, w.viewer.submit],
+        [at.picture.upload, w.viewer.submit],
         compare,
         [at.picture, *asked, w.viewer],
         [w.viewer, w.scores, at.scenes],
         js=_ONLY_ASKED,
+        **shared,
+    )
+    # A model that was brought, or named by the address, changes a field without a person's choice in it.
+    gr.on(
+        [at.left.change, at.right.change],
+        follow,
+        [at.picture, *asked, w.viewer],
+        [w.viewer, w.scores, at.scenes],
+        js=_ASKED_AND_SHOWN,
         **shared,
     )
     # A file that cannot be read leaves the maps as they are, so the picture field goes back to their picture.
@@ -172,11 +193,19 @@ def _opening(bench: _Bench) -> Callable[..., Any]:
         wanted = [panel["model"] for panel in link.state.get("panels", [])]
         if picture is None:
             value = waiting_value(link.picture, link.state, link.remarks) if link.picture else None
-            return None, left, right, value, "", -1
+            return None, *_chosen(bench.service, left, right), value, "", -1
         compared = bench.compared(picture, left, right, classes, template, wanted, link)
-        return str(picture.file), left, right, *compared
+        return str(picture.file), *_chosen(bench.service, left, right), *compared
 
     return open_page
+
+
+def _chosen(service: Service, left: str, right: str) -> tuple[Any, Any]:
+    """What the fields of the two models hold; their lists too where an address names a model that was brought."""
+    if {left, right} <= set(service.names):
+        return left, right
+    choices = choices_of(service, [left, right])
+    return gr.update(choices=choices, value=left), gr.update(choices=choices, value=right)
 
 
 def _relevance_steps(bench: _Bench) -> Callable[..., Any]:

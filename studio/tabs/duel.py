@@ -12,11 +12,13 @@ from studio.duel import DEPTHS, FEWEST_POINTS, MOST_POINTS, SEEDS, Side, duel, p
 from studio.duel_figure import areas_table, curve_figure
 from studio.examples import data_url
 from studio.failures import told_steps
+from studio.fields import filled_whole
 from studio.frame import preview
-from studio.looked_at import LookedAt
+from studio.looked_at import LONG_EVENT, LookedAt
 from studio.prompts import prompts_of
 from studio.service import Service
 from studio.similarity import BASELINES
+from studio.tabs.following import outdated_line, say_outdated, stopped_by
 from studio.uploads import Upload
 from studio.viewer.explained import explained_html, status_line
 
@@ -37,14 +39,13 @@ MAPS = (2, 3)
 POINTS = 14
 
 
-def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox, long_event: dict[str, Any]) -> None:
+def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
     """Make the widgets, below those that are there, and wire them.
 
     Args:
         at: the picture and the models.
         service: the models.
         prompts: the texts of the tab; the first stands in where the duel is given none.
-        long_event: settings of an event that takes long.
     """
     gr.Markdown(INTRO)
     with gr.Row(equal_height=False, elem_classes="studio-explain"):
@@ -54,6 +55,7 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox, long_event
                 placeholder="Empty: the first of the texts above",
                 lines=1,
                 max_lines=1,
+                min_width=220,
                 elem_id="duel-text",
                 interactive=True,
             )
@@ -69,6 +71,7 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox, long_event
             stop = gr.Button("Stop", size="sm", elem_id="duel-stop")
             cost = status_line(_cost(POINTS), elem_id="duel-cost")
             status = status_line("", elem_id="duel-status")
+    outdated = outdated_line("duel-outdated")
     table = explained_html(elem_id="duel-table")
     with gr.Row():
         plots = [gr.Plot(show_label=False, visible=False, elem_id=f"duel-{kind}") for kind in ("deletion", "insertion")]
@@ -88,13 +91,14 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox, long_event
         if picture is None:
             raise StudioError("There is no picture for a duel: choose a file, or one of the example scenes.")
         prompt = prompts_of(own if own.strip() else texts, service.example(picture.token))[0]
+        number = filled_whole(count, "Steps")
         sides: list[Side] = []
         made, started = 0, time.monotonic()
         looks = [service.look(name, picture.image) for name in (left, right)]
-        total = sum(passes_of_duel(MAPS[look.model.vision.differential], round(count)) for look in looks)
+        total = sum(passes_of_duel(MAPS[look.model.vision.differential], number) for look in looks)
         for look in looks:
             pixels = look.model.preprocess(picture.image)[0]
-            steps = duel(look, pixels, prompt, layers, baseline, round(count))  # pyright: ignore[reportArgumentType]
+            steps = duel(look, pixels, prompt, layers, baseline, number)  # pyright: ignore[reportArgumentType]
             for passes in drained(steps, sides):
                 made += passes
                 progress((min(made, total), total), unit="passes")
@@ -112,19 +116,23 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox, long_event
             f"{made} passes in {time.monotonic() - started:.1f} s",
         )
 
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     ran = run.click(
         run_duel,
         [*at.inputs, prompts, text, depth, bare, points],
         [table, *plots, status],
         api_visibility="private",
         show_progress_on=[status],
-        **long_event,
+        **LONG_EVENT,
     )
-    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    stop.click(lambda: "Stopped.", None, status, cancels=[ran], **private)
+    stopped_by(stop, [ran], status, "Stopped.")
+    say_outdated(at, outdated, status, [run], [ran])
     points.change(_cost, points, cost, trigger_mode="always_last", **private)
 
 
-def _cost(points: float) -> str:
-    few, many = (passes_of_duel(maps, round(points)) for maps in MAPS)
+def _cost(points: float | None) -> str:
+    """The cost in words; nothing while a person clears the field to write another number."""
+    if points is None:
+        return ""
+    few, many = (passes_of_duel(maps, filled_whole(points, "Steps")) for maps in MAPS)
     return f"{few} passes of CLIP, {many} of DiffCLIP."

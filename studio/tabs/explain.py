@@ -24,18 +24,17 @@ from studio.explain_all import (
 )
 from studio.explained import PATCHES, PIXELS, explanations_value, words_html
 from studio.failures import told, told_steps
-from studio.looked_at import LookedAt
+from studio.looked_at import LONG_EVENT, LookedAt
 from studio.methods import FEWEST_STEPS, MOST_BACK, MOST_STEPS, Method, Relevance, described, unit_of
 from studio.prompts import prompts_of
 from studio.service import Service, vision_grid
 from studio.similarity import BASELINES
 from studio.tabs.duel import duel_section
+from studio.tabs.following import outdated_line, say_outdated, stopped_by
 from studio.uploads import Upload
 from studio.viewer.explained import explained_html, status_line
 from studio.viewer.strip import map_strip
 
-# Long runs wait for each other. They let go of the models between batches, so what is short passes between.
-LONG_EVENT: dict[str, Any] = {"concurrency_id": "long", "concurrency_limit": 1}
 METHODS = [
     ("Relevance: map × gradient", RELEVANCE),
     ("Integrated Gradients", IG),
@@ -80,6 +79,7 @@ class _Widgets:
     stop: gr.Button
     cost: gr.HTML
     status: gr.HTML
+    outdated: gr.HTML
     strip: gr.HTML
     words: gr.HTML
 
@@ -88,7 +88,7 @@ def explain_tab(looked_at: LookedAt, service: Service) -> None:
     """Make the widgets and wire them."""
     widgets = _widgets()
     _wire(looked_at, service, widgets)
-    duel_section(looked_at, service, widgets.prompts, LONG_EVENT)
+    duel_section(looked_at, service, widgets.prompts)
 
 
 def _widgets() -> _Widgets:
@@ -111,9 +111,10 @@ def _widgets() -> _Widgets:
             stop = gr.Button("Stop", size="sm", elem_id="explain-stop")
             cost = status_line(cost_in_words(Relevance()), elem_id="explain-cost")
             status = status_line("", elem_id="explain-status")
+    outdated = outdated_line("explain-outdated")
     strip = map_strip("Nothing was explained yet: choose Explain.", "Explanations", elem_id="explain-strip")
     words = explained_html(elem_id="explain-words")
-    return _Widgets(prompts, settings, preset, run, stop, cost, status, strip, words)
+    return _Widgets(prompts, settings, preset, run, stop, cost, status, outdated, strip, words)
 
 
 def _settings() -> list[Component]:
@@ -169,8 +170,14 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
 
     @told
     def settings_of(left: str, right: str, method: str, *others: Any) -> list[Any]:
-        chosen = method_of(method, *others[:5])
+        if method not in SETTINGS:
+            raise StudioError(f"The method {str(method)[:40]!r} is unknown: choose one of the list.")
         shown = [gr.update(visible=name in SETTINGS[method]) for name in _NAMES]
+        try:
+            chosen = method_of(method, *others[:5])
+        except StudioError as error:
+            # A field is empty for a moment while a person writes another number; that is no reason to interrupt.
+            return [*shown, str(error)]
         grids = [vision_grid(service.model(name)) for name in (left, right)] if method == OCCLUSION else []
         return [*shown, cost_in_words(chosen, grids)]
 
@@ -195,7 +202,8 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         show_progress_on=[w.status],
         **LONG_EVENT,
     )
-    w.stop.click(lambda: "Stopped; what was ready stays.", None, w.status, cancels=[ran, like_paper], **private)
+    stopped_by(w.stop, [ran, like_paper], w.status, "Stopped; what was ready stays.")
+    say_outdated(at, w.outdated, w.status, [w.run, w.preset], [ran, like_paper])
     changes: list[Any] = [setting.change for setting in w.settings]  # pyright: ignore[reportAttributeAccessIssue]
     gr.on(
         [*changes, at.left.change, at.right.change],

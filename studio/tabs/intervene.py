@@ -11,12 +11,14 @@ from models import StudioError
 from studio.changes import controls_value
 from studio.examples import Example
 from studio.failures import told, told_steps
+from studio.fields import filled_whole
 from studio.intervened_maps import map_choice, maps_value
 from studio.intervening import changed_model
-from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.looked_at import LONG_EVENT, MODEL_EVENT, LookedAt
 from studio.outcome import message_html, outcome_html
 from studio.service import Service
 from studio.sweeping import Sweep, swept_models
+from studio.tabs.following import click_if_seen, outdated_line, say_outdated, stopped_by
 from studio.uploads import Upload, picture_field
 from studio.viewer.bench import edit_bench
 from studio.viewer.gallery import gallery
@@ -55,6 +57,7 @@ class _Widgets:
     only: gr.Radio
     sweep: gr.Button
     stop: gr.Button
+    outdated: gr.HTML
     swept: gr.HTML
     plots: tuple[gr.Plot, ...]
 
@@ -98,12 +101,13 @@ def _widgets(examples: tuple[Example, ...]) -> _Widgets:
     outcome = outcome_page(elem_id="intervene-outcome")
     maps = map_strip(elem_id="intervene-maps", label="Maps before and after the intervention")
     gr.Markdown(f"#### Sweep λ\n{SWEEP_INTRO}")
-    with gr.Row(equal_height=True):
+    with gr.Row(equal_height=False):
         tower = _choice(SWEPT, "vision", "λ of the", "sweep-tower")
         only = _choice(LAYERS, False, "in", "sweep-only")
         with gr.Column(min_width=140):
             sweep = gr.Button("Sweep λ", variant="primary", size="sm", elem_id="sweep-run")
             stop = gr.Button("Stop", size="sm", elem_id="sweep-stop")
+    outdated = outdated_line("sweep-outdated")
     swept = outcome_page(elem_id="sweep-words")
     plots = []
     for side in ("left", "right"):
@@ -128,6 +132,7 @@ def _widgets(examples: tuple[Example, ...]) -> _Widgets:
         only,
         sweep,
         stop,
+        outdated,
         swept,
         tuple(plots),
     )
@@ -170,7 +175,11 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
     filling = [at.left, at.right, *w.benches, w.layer]
     results = [w.outcome, w.maps]
     tab.select(fill, filling, filled, **private).success(run_opened, [*at.inputs, *w.asked], results, **private)
-    gr.on([at.left.change, at.right.change], fill, filling, filled, trigger_mode="always_last", **private)
+    again = click_if_seen("intervene-run")
+    gr.on([at.left.change, at.right.change], fill, filling, filled, trigger_mode="always_last", **private).success(
+        None, js=again
+    )
+    at.picture.change(None, at.picture, js=again)
     gr.on(
         [
             w.run.click,
@@ -214,16 +223,10 @@ def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
         trigger_mode="once",
         api_visibility="private",
         show_progress="hidden",
-        **MODEL_EVENT,
+        **LONG_EVENT,
     )
-    w.stop.click(
-        lambda: message_html("Stopped; what was swept so far is let go."),
-        None,
-        w.swept,
-        cancels=[running],
-        api_visibility="private",
-        queue=False,
-    )
+    stopped_by(w.stop, [running], w.swept, message_html("Stopped; what was swept so far is let go."))
+    say_outdated(at, w.outdated, w.swept, [w.sweep], [running])
 
 
 def _filled(service: Service, names: tuple[str, str], edits: tuple[Any, Any], layer: float) -> tuple[Any, ...]:
@@ -236,7 +239,9 @@ def _filled(service: Service, names: tuple[str, str], edits: tuple[Any, Any], la
     deepest = max(0, *(model.vision.layers - 1 for model in models))
     first = all(value is None for value in edits)
     heads = ["mean", *map(str, range(max(model.vision.heads for model in models)))]
-    slider = gr.Slider(maximum=max(1, deepest), value=deepest if first else min(int(layer), deepest))
+    slider = gr.Slider(
+        maximum=max(1, deepest), value=deepest if first else min(filled_whole(layer, "Layer of the maps"), deepest)
+    )
     return *benches, slider, gr.Dropdown(heads, value="mean")
 
 

@@ -11,11 +11,13 @@ from models import StudioError
 from models.presets import PRESETS
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.fields import filled_whole
+from studio.looked_at import LONG_EVENT, MODEL_EVENT, LookedAt
 from studio.panels import SOURCES
 from studio.service import Service
 from studio.sparsity import RULES, same_patch
 from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity, sweep_shown
+from studio.tabs.following import click_if_seen, outdated_line, say_outdated, stopped_by
 from studio.uploads import Upload, picture_field
 from studio.viewer.painter import mask_painter, painter_value
 from studio.viewer.strip import map_strip
@@ -23,8 +25,6 @@ from studio.viewer.tables import table_html
 
 MOST_LAYERS = 64
 TEMPLATE = "a photo of a {}"
-# Draw again for another picture or model, but only while this tab is the one that is seen.
-_IF_SEEN = "() => { const b = document.querySelector('#sparsity-show'); if (b && b.offsetParent) b.click(); }"
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class _Widgets:
     answers: gr.HTML
     sweep: gr.Button
     stop_sweep: gr.Button
+    sweep_outdated: gr.HTML
     swept: gr.HTML
     figure: gr.Plot
     preset: gr.Dropdown
@@ -51,6 +52,7 @@ class _Widgets:
     rules: gr.CheckboxGroup
     segment: gr.Button
     stop: gr.Button
+    outdated: gr.HTML
     segmented: gr.HTML
     segments: list[gr.HTML]
 
@@ -68,37 +70,67 @@ def _widgets(objects: str) -> _Widgets:
             2,
             1.5,
             step=0.05,
-            label="α (1 softmax, 2 sparsemax)",
+            label="α: 1 softmax, 2 sparsemax",
+            min_width=290,
             elem_id="sparsity-alpha",
             interactive=True,
         )
         match = gr.Dropdown(
-            list(MATCHES), value=MATCHES[0], label="α of each model", elem_id="sparsity-match", interactive=True
+            list(MATCHES),
+            value=MATCHES[0],
+            label="α of each model",
+            min_width=190,
+            elem_id="sparsity-match",
+            interactive=True,
         )
-        keep = gr.Number(16, precision=0, minimum=1, label="k of top-k", elem_id="sparsity-keep", interactive=True)
+        keep = gr.Number(
+            16, precision=0, minimum=1, label="k of top-k", min_width=90, elem_id="sparsity-keep", interactive=True
+        )
         source = gr.Radio(
-            list(SOURCES), value="qk", label="Source of the scores", elem_id="sparsity-source", interactive=True
+            list(SOURCES),
+            value="qk",
+            label="Source of the scores",
+            scale=2,
+            min_width=300,
+            elem_id="sparsity-source",
+            interactive=True,
         )
     with gr.Row(elem_classes="sparsity-controls"):
         layer = gr.Slider(
-            0, MOST_LAYERS, MOST_LAYERS, step=1, label="Layer", elem_id="sparsity-layer", interactive=True
+            0,
+            MOST_LAYERS,
+            MOST_LAYERS,
+            step=1,
+            label="Layer",
+            min_width=150,
+            elem_id="sparsity-layer",
+            interactive=True,
         )
         heads = [
             gr.Dropdown(
                 ["mean"],
                 value="mean",
                 label=f"Head, {side}",
+                min_width=110,
                 elem_id=f"sparsity-head-{side}",
                 interactive=True,
                 allow_custom_value=True,
             )
             for side in ("left", "right")
         ]
-        query = gr.Textbox("CLS", label="Query", max_lines=1, elem_id="sparsity-query", interactive=True)
+        query = gr.Textbox("CLS", label="Query", max_lines=1, min_width=100, elem_id="sparsity-query", interactive=True)
         mode = gr.Radio(
-            ["readout", "intervention"], value="readout", label="Maps of", elem_id="sparsity-mode", interactive=True
+            ["readout", "intervention"],
+            value="readout",
+            label="Maps of",
+            scale=2,
+            min_width=235,
+            elem_id="sparsity-mode",
+            interactive=True,
         )
-        everywhere = gr.Checkbox(True, label="Intervene in all layers", elem_id="sparsity-everywhere", interactive=True)
+        everywhere = gr.Checkbox(
+            True, label="Intervene in all layers", min_width=130, elem_id="sparsity-everywhere", interactive=True
+        )
         show = gr.Button("Show", size="sm", elem_id="sparsity-show", min_width=80)
     strip = map_strip(
         "Choose a picture to see where its attention is exactly zero.",
@@ -114,17 +146,24 @@ def _widgets(objects: str) -> _Widgets:
             label="Classes, by line or by comma",
             lines=2,
             max_lines=6,
+            min_width=280,
             elem_id="sparsity-classes",
             interactive=True,
         )
         template = gr.Textbox(
-            TEMPLATE, label="Template; {} is the class", lines=1, elem_id="sparsity-template", interactive=True
+            TEMPLATE,
+            label="Template; {} is the class",
+            lines=1,
+            min_width=280,
+            elem_id="sparsity-template",
+            interactive=True,
         )
     answers = table_html(elem_id="sparsity-answers")
     gr.Markdown("#### α from 1 to 2, with controls")
     with gr.Row():
         sweep = gr.Button("Sweep α from 1 to 2", variant="primary", size="sm", elem_id="sparsity-sweep")
         stop_sweep = gr.Button("Stop", size="sm", elem_id="sparsity-sweep-stop", min_width=80, scale=0)
+    sweep_outdated = outdated_line("sparsity-sweep-outdated")
     swept = table_html(elem_id="sparsity-swept")
     figure = gr.Plot(show_label=False, visible=False, elem_id="sparsity-figure")
     gr.Markdown("#### The picture segmented by the classes above")
@@ -146,7 +185,7 @@ def _widgets(objects: str) -> _Widgets:
             interactive=True,
         )
         rules = gr.CheckboxGroup(
-            list(RULES), value=list(RULES), label="Columns", elem_id="sparsity-rules", interactive=True
+            list(RULES), value=list(RULES), label="Columns", scale=2, elem_id="sparsity-rules", interactive=True
         )
     with gr.Accordion("Mask of your own", open=False, elem_id="sparsity-mask-part"), gr.Row():
         with gr.Column(min_width=240):
@@ -168,6 +207,7 @@ def _widgets(objects: str) -> _Widgets:
     with gr.Row():
         segment = gr.Button("Segment", variant="primary", size="sm", elem_id="sparsity-segment")
         stop = gr.Button("Stop", size="sm", elem_id="sparsity-stop", min_width=80, scale=0)
+    outdated = outdated_line("sparsity-outdated")
     segmented = table_html(elem_id="sparsity-segmented")
     segments = [
         map_strip("", f"Segmentation by the {side} model", elem_id=f"sparsity-segments-{side}", visible=False)
@@ -190,8 +230,8 @@ def _widgets(objects: str) -> _Widgets:
         named,
     ]
     return _Widgets(
-        controls, layer, heads, query, painter, paint, show, strip, said, grids, answers, sweep, stop_sweep, swept,
-        figure, preset, background, rules, segment, stop, segmented, segments,
+        controls, layer, heads, query, painter, paint, show, strip, said, grids, answers, sweep, stop_sweep,
+        sweep_outdated, swept, figure, preset, background, rules, segment, stop, outdated, segmented, segments,
     )  # fmt: skip
 
 
@@ -209,7 +249,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         towers = [service.model(name).vision for name in (left, right)]
         last = max(1, *(tower.layers for tower in towers)) - 1
         heads = [gr.Dropdown(["mean", *map(str, range(tower.heads))]) for tower in towers]
-        return gr.Slider(maximum=last, value=min(round(layer), last)), *heads
+        return gr.Slider(maximum=last, value=min(filled_whole(layer, "Layer"), last)), *heads
 
     @told
     def ask_patch(event: gr.EventData, picture: Upload | None, left: str, right: str) -> str:
@@ -242,19 +282,23 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     ask = [at.left, at.right, w.layer], [w.layer, *w.heads]
     shown = [w.strip, w.said, w.grids, w.answers]
     tab.select(bounds, *ask, **shared).then(show, everything, shown, trigger_mode="always_last", **shared)
-    gr.on([at.left.change, at.right.change], bounds, *ask, **shared).then(None, js=_IF_SEEN)
-    at.picture.change(None, js=_IF_SEEN)
+    again = click_if_seen("sparsity-show")
+    gr.on([at.left.change, at.right.change], bounds, *ask, **shared).success(None, js=again)
+    at.picture.change(None, at.picture, js=again)
     alpha, match, keep, source, mode, everywhere = w.controls[:6]
     moved = [part.input for part in (alpha, match, keep, source, mode, everywhere, w.layer, *w.heads)]
     gr.on([*moved, w.query.submit, w.show.click], show, everything, shown, trigger_mode="always_last", **shared)
     w.strip.select(ask_patch, at.inputs, w.query, **shared).then(
         show, everything, shown, trigger_mode="always_last", **shared
     )
-    sweeping = w.sweep.click(sweep, everything, [w.swept, w.figure], **shared)
-    w.stop_sweep.click(lambda: _said("Stopped."), None, w.swept, cancels=[sweeping], api_visibility="private")
+    long: dict[str, Any] = {**shared, **LONG_EVENT}
+    sweeping = w.sweep.click(sweep, everything, [w.swept, w.figure], **long)
+    stopped_by(w.stop_sweep, [sweeping], w.swept, _said("Stopped."))
     settings = [w.preset, w.background, w.rules]
-    segmenting = w.segment.click(segment, [*at.inputs, *settings, *w.controls], [w.segmented, *w.segments], **shared)
-    w.stop.click(lambda: _said("Stopped."), None, w.segmented, cancels=[segmenting], api_visibility="private")
+    segmenting = w.segment.click(segment, [*at.inputs, *settings, *w.controls], [w.segmented, *w.segments], **long)
+    stopped_by(w.stop, [segmenting], w.segmented, _said("Stopped."))
+    say_outdated(at, w.sweep_outdated, w.swept, [w.sweep], [sweeping])
+    say_outdated(at, w.outdated, w.segmented, [w.segment], [segmenting])
     w.paint.click(paint, at.picture, w.painter, api_visibility="private", show_progress="hidden")
 
 

@@ -8,6 +8,7 @@ from models import StudioError
 from studio.failures import told
 from studio.looked_at import MODEL_EVENT, LookedAt
 from studio.service import Service
+from studio.tabs.following import click_if_seen
 from studio.text_maps import TextRun, parse_texts, run_text, text_value
 from studio.viewer.matrix import token_matrices
 
@@ -43,6 +44,7 @@ def text_tab(looked_at: LookedAt, service: Service, tab: gr.Tab) -> None:
 
     private: dict[str, Any] = {**MODEL_EVENT, "api_visibility": "private", "show_progress": "hidden"}
     asked = [looked_at.left, looked_at.right, prompts, layer]
+    gr.on([looked_at.left.change, looked_at.right.change], None, js=click_if_seen("text-run"))
     tab.select(read_opened, [*asked, maps], [layer, maps], **private)
     gr.on([run.click, prompts.submit, layer.input], read, asked, [layer, maps], trigger_mode="always_last", **private)
 

@@ -24,7 +24,7 @@ const drawPlot = (svg, tower, quantity, label) => {
   const y = (value) => height - MARGIN.bottom - ((value - range[0]) / (range[1] - range[0])) * (height - MARGIN.top - MARGIN.bottom);
   drawn(svg, 'text', { x: 4, y: 12, class: 'quantity' }, label);
   if (!range) return;
-  if (quantity === 'lam') drawn(svg, 'text', { x: 24, y: 12 }, keyOf(tower, range));
+  if (quantity === 'lam') drawn(svg, 'text', { x: 24, y: 12, style: width < 310 ? 'font-size: 9px' : '' }, keyOf(tower, range));
   niceTicks(...range, 6).forEach((value) => {
     drawn(svg, 'line', { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value), class: 'grid' });
     drawn(svg, 'text', { x: MARGIN.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, signed(String(value)));

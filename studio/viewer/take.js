@@ -2,10 +2,11 @@
 
 function stateNow() {
   return {
-    token: S.token, panels: S.settings.map(({ model, kind, head }) => ({ model, kind, head })), layer: S.layer,
+    token: S.token, panels: S.settings.map(({ model, kind, head, own }) => ({ model, kind, head, own: !!own })),
+    layer: S.layer,
     query: S.query ? [S.query.row, S.query.col, S.query.side] : null, direction: S.direction, alpha: S.alpha,
     source: S.source, scale: S.scale, ramp: S.ramp, drawing: S.drawing, set_aside: S.aside, text: S.text.trim(),
-    from_layer: S.from,
+    from_layer: S.from, opacity: S.opacity,
   };
 }
 

@@ -31,12 +31,12 @@ def test_the_command_takes_each_tab_of_the_page_under_its_title(screenshot: Modu
     assert {name: shot.title for name, shot in screenshot.SHOTS.items()} == tabs
 
 
-def test_every_tab_has_a_small_picture_of_the_stated_size(screenshot: ModuleType) -> None:
+def test_every_tab_has_a_small_picture_of_the_stated_width(screenshot: ModuleType) -> None:
     files = {screenshot.image_of(name) for name in screenshot.SHOTS}
     assert files == set(screenshot.IMAGES.iterdir())
-    for name, shot in screenshot.SHOTS.items():
+    for name in screenshot.SHOTS:
         with Image.open(screenshot.image_of(name)) as image:
-            assert image.size == (screenshot.WIDTH, shot.height)
+            assert image.width == screenshot.WIDTH
         assert screenshot.image_of(name).stat().st_size < MOST_BYTES
 
 

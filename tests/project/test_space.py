@@ -64,7 +64,7 @@ def test_the_upload_holds_no_tests_no_runs_and_no_environment() -> None:
 def test_the_upload_is_small() -> None:
     sizes = {path: (ROOT / path).stat().st_size for path in published()}
     assert max(sizes.values()) < 10 * MIB
-    assert sum(sizes.values()) < 40 * MIB
+    assert sum(sizes.values()) < 60 * MIB  # four models, of one eight steps on its way
 
 
 def test_the_header_is_one_that_the_hub_takes() -> None:

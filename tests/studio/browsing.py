@@ -3,18 +3,24 @@
 import base64
 import io
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
 from PIL import Image
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import BrowserContext, Locator, Page
 
 from models import LoadedModel, Normalizer, attention_maps, record
+from studio.examples import load_examples
 
-WAIT = 60_000
+# Milliseconds; BROWSER_WAIT gives a busy machine more seconds.
+WAIT = 1000 * int(os.environ.get("BROWSER_WAIT", "60"))
 
 
 @dataclass
@@ -71,14 +77,11 @@ class Studio:
         self.page.mouse.click(*self.point(panel, y, x))
 
     def slide(self, control: str, value: float) -> None:
-        script = "(input, value) => { input.value = value; input.dispatchEvent(new Event('input', {bubbles: true})); }"
-        self.viewer.locator(f"input.{control}").evaluate(script, value)
+        set_value(self.viewer.locator(f"input.{control}"), value)
 
     def pixels(self, panel: int) -> np.ndarray:
         """The canvas (height, width, 3) as it is drawn."""
-        address = self.canvas(panel).evaluate("(canvas) => canvas.toDataURL('image/png')")
-        stream = io.BytesIO(base64.b64decode(address.partition(",")[2]))
-        return np.asarray(Image.open(stream).convert("RGB"))
+        return drawn_pixels(self.canvas(panel))
 
     def patch_colours(self, panel: int, rows: int, cols: int) -> np.ndarray:
         """Colour at each patch's centre (R, C, 3), for a picture that the model saw whole."""
@@ -91,6 +94,57 @@ class Studio:
         """Put another file into the picture field, which holds one already."""
         self.page.locator("#picture").get_by_label(re.compile("remove|clear", re.I)).first.click()
         self.page.locator("#picture input[type=file]").first.set_input_files(path)
+
+
+@contextmanager
+def opened(context: BrowserContext, address: str) -> Iterator[Studio]:
+    """A page on the first example scene, closed at the end; what went wrong on it fails who opened it."""
+    page = context.new_page()
+    studio = Studio(page)
+    host = urlsplit(address).netloc
+
+    def check_request(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob") and parts.netloc != host:
+            studio.faults.append(f"a request left the server: {url}")
+
+    page.on("request", lambda request: check_request(request.url))
+    page.on("pageerror", lambda error: studio.faults.append(f"page error: {error}"))
+    page.goto(address)
+    studio.wait_shown(token=load_examples()[0].token)
+    yield studio
+    page.close()
+    assert studio.faults == []
+
+
+def drawn_pixels(canvas: Locator) -> np.ndarray:
+    """A canvas (height, width, 3) as it is drawn."""
+    address = canvas.evaluate("(canvas) => canvas.toDataURL('image/png')")
+    stream = io.BytesIO(base64.b64decode(address.partition(",")[2]))
+    return np.asarray(Image.open(stream).convert("RGB"))
+
+
+def set_value(slider: Locator, value: float) -> None:
+    """Move a slider of our own components as a drag does."""
+    script = "(input, value) => { input.value = value; input.dispatchEvent(new Event('input', {bubbles: true})); }"
+    slider.evaluate(script, value)
+
+
+def watch_texts(page: Page, selector: str) -> None:
+    """From now on, keep every text that a place of the page shows, for `texts_seen`."""
+    script = """(selector) => {
+      const place = document.querySelector(selector), seen = (window.textsSeen = []);
+      const look = () => { if (place.innerText !== seen.at(-1)) seen.push(place.innerText); };
+      window.textsWatcher?.disconnect();
+      window.textsWatcher = new MutationObserver(look);
+      window.textsWatcher.observe(place, { childList: true, characterData: true, subtree: true });
+      look(); }"""
+    page.evaluate(script, selector)
+
+
+def texts_seen(page: Page) -> list[str]:
+    """What `watch_texts` saw so far."""
+    return page.evaluate("window.textsSeen")
 
 
 def row_of(

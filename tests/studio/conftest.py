@@ -5,36 +5,23 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import gradio as gr
 import numpy as np
 import pytest
-import torch
-from browsing import WAIT, Studio
+from browsing import WAIT, Studio, opened
+from checkpoint_folders import write_checkpoint
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import BrowserContext, expect, sync_playwright
+from raw_requests import Served
+from watched_browser import WatchedBrowser
 
 from models import LoadedModel
-from models.build import build_clip, vision_blocks
-from models.checkpoints import CheckpointInfo, save_checkpoint
 from models.tokenizer import DomainTokenizer
 from studio.examples import Example, load_examples
 from studio.service import Service
 from studio.ui import build_app, launch_settings
 from studio.uploads import Upload
-
-
-def write_checkpoint(folder: Path, like: LoadedModel, title: str, tokenizer: DomainTokenizer) -> Path:
-    """A checkpoint as `like`, with queries and keys enlarged so that its maps are far from uniform."""
-    clip = build_clip(like.config, 5)
-    with torch.no_grad():
-        for block in vision_blocks(clip):
-            for name, parameter in block.named_parameters():
-                if any(part in name for part in ("in_proj_weight", "q_proj.weight", "k_proj.weight")):
-                    parameter.mul_(3.0)
-    save_checkpoint(folder, clip, CheckpointInfo(title, "scenes", like.config, like.preprocess_settings), tokenizer)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +60,15 @@ def service(folders: tuple[Path, Path], examples: tuple[Example, ...]) -> Servic
     return Service(folders, examples)
 
 
+@pytest.fixture(scope="session")
+def served(folders: tuple[Path, Path]) -> Iterator[Served]:
+    """The whole page on the tiny models, for requests past its fields."""
+    demo = build_app(folders)
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
+    yield Served(demo, url)
+    demo.close()
+
+
 @pytest.fixture
 def scene(examples: tuple[Example, ...]) -> Upload:
     return Upload(Image.open(examples[0].picture).convert("RGB"), examples[0].picture)
@@ -89,8 +85,16 @@ FLAGS = (
 SHIPPED = ("clip-scenes", "diffclip-scenes")
 
 
+@pytest.fixture(autouse=True)
+def nothing_leaves_this_machine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Holds for each page that a test opens, whichever fixture opened it."""
+    yield
+    if "browser" in request.fixturenames:
+        assert request.getfixturevalue("browser").taken() == []
+
+
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[WatchedBrowser]:
     path = shutil.which("chromium") or "/usr/bin/chromium"
     if not Path(path).exists():
         if os.environ.get("REQUIRE_BROWSER") == "1":
@@ -99,7 +103,7 @@ def browser() -> Iterator[Browser]:
     expect.set_options(timeout=WAIT)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        yield chromium
+        yield WatchedBrowser(chromium)
         chromium.close()
 
 
@@ -113,7 +117,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def context(browser: Browser) -> Iterator[BrowserContext]:
+def context(browser: WatchedBrowser) -> Iterator[BrowserContext]:
     """One browser profile for all pages, so that Gradio's own files are fetched once."""
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     context.set_default_timeout(WAIT)
@@ -123,19 +127,13 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def studio(context: BrowserContext, address: str) -> Iterator[Studio]:
-    page = context.new_page()
-    studio = Studio(page)
-    host = urlsplit(address).netloc
+    """A page of its own for one test."""
+    with opened(context, address) as studio:
+        yield studio
 
-    def check_request(url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("data", "blob") and parts.netloc != host:
-            studio.faults.append(f"a request left the server: {url}")
 
-    page.on("request", lambda request: check_request(request.url))
-    page.on("pageerror", lambda error: studio.faults.append(f"page error: {error}"))
-    page.goto(address)
-    studio.wait_shown(token=load_examples()[0].token)
-    yield studio
-    page.close()
-    assert studio.faults == []
+@pytest.fixture(scope="module")
+def shared_studio(context: BrowserContext, address: str) -> Iterator[Studio]:
+    """One page for all tests of a file, which each set what they look at."""
+    with opened(context, address) as studio:
+        yield studio

@@ -8,7 +8,8 @@ import pytest
 import torch
 from browsing import WAIT, Studio, row_of, shown_percent
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Locator, expect
+from playwright.sync_api import BrowserContext, Locator, expect
+from watched_browser import WatchedBrowser
 
 from models import LoadedModel, load_model, localisation, open_picture, statistics
 from models.localisation import patch_coverage
@@ -256,7 +257,7 @@ def test_opening_any_tab_loads_no_plotly_and_asks_no_other_host(studio: Studio) 
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_needs_no_sideways_scroll(browser: Browser, address: str, theme: str) -> None:
+def test_a_phone_needs_no_sideways_scroll(browser: WatchedBrowser, address: str, theme: str) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(f"{address}?__theme={theme}")
     page.wait_for_selector("#viewer [data-shown]", state="attached", timeout=WAIT)

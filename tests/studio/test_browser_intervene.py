@@ -13,16 +13,26 @@ from studio.intervening import cosines
 
 
 @pytest.fixture(scope="module")
+def studio(shared_studio: Studio) -> Studio:
+    """One page for all tests; each begins with the models as they are."""
+    return shared_studio
+
+
+@pytest.fixture(scope="module")
 def diffclip() -> LoadedModel:
     return load_model("diffclip-scenes")
 
 
 def opened(studio: Studio) -> tuple[Locator, Locator]:
-    """The right model's table and its result, when the tab was opened and ran."""
+    """The right model's table and its result, when the tab was opened and ran without edits."""
     studio.page.get_by_role("tab", name="Intervene", exact=True).click()
     expect(studio.page.locator("#bench-right .title")).to_have_text("DiffCLIP, scenes")
-    card = studio.page.locator("#intervene-outcome .oc-card").nth(1)
-    expect(card).to_contain_text("after is before")
+    cards = studio.page.locator("#intervene-outcome .oc-card")
+    for side, bench in enumerate(("left", "right")):
+        if studio.page.locator(f"#bench-{bench} .reset").is_enabled():
+            studio.page.locator(f"#bench-{bench} .reset").click()
+        expect(cards.nth(side)).to_contain_text("after is before")
+    card = cards.nth(1)
     return studio.page.locator("#bench-right"), card
 
 

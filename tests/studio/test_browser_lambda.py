@@ -7,7 +7,8 @@ from pathlib import Path
 import gradio as gr
 import pytest
 from browsing import WAIT
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
+from watched_browser import WatchedBrowser
 
 from studio.examples import Example
 from studio.looked_at import choose_what_is_looked_at
@@ -31,7 +32,7 @@ def address(folders: tuple[Path, Path], examples: tuple[Example, ...]) -> Iterat
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
+def page(browser: WatchedBrowser, address: str) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1300, "height": 900})
     page.set_default_timeout(WAIT)
     faults: list[str] = []

@@ -12,6 +12,12 @@ PROMPT = "a photo of a teddy bear"
 
 
 @pytest.fixture(scope="module")
+def studio(shared_studio: Studio) -> Studio:
+    """One page for all tests; they leave prompts and maps as they found them, but for the last."""
+    return shared_studio
+
+
+@pytest.fixture(scope="module")
 def models() -> tuple[LoadedModel, LoadedModel]:
     return load_model("clip-scenes"), load_model("diffclip-scenes")
 
@@ -53,6 +59,17 @@ def test_keys_move_from_cell_to_cell_and_a_masked_cell_is_named(studio: Studio) 
     expect(maps.locator("figure caption").first).to_contain_text("read out")
 
 
+def test_a_standard_model_has_no_second_map(studio: Studio) -> None:
+    maps = opened(studio)
+    maps.locator(".which label").nth(2).click()
+    first = maps.locator(".model").first
+    expect(first.locator(".message").first).to_contain_text("subtracts nothing")
+    expect(first.locator("canvas:visible")).to_have_count(0)
+    expect(maps.locator(".model").nth(1).locator("canvas:visible")).to_have_count(2)
+    maps.locator(".which label").first.click()
+    expect(first.locator("canvas:visible")).to_have_count(2)
+
+
 def test_prompts_stand_side_by_side_and_what_is_wrong_with_them_is_said(studio: Studio) -> None:
     maps = opened(studio)
     studio.page.locator("#text-prompts textarea").fill(f"a zorb\n{'a small red apple ' * 20}\n<b>a</b> car")
@@ -62,12 +79,3 @@ def test_prompts_stand_side_by_side_and_what_is_wrong_with_them_is_said(studio: 
     expect(maps.locator(".model").first).to_contain_text("Too long for 32 positions, not read: “")
     expect(maps.locator("figcaption .said").nth(2)).to_have_text("“<b>a</b> car”")
     assert maps.locator("figcaption b b").count() == 0
-
-
-def test_a_standard_model_has_no_second_map(studio: Studio) -> None:
-    maps = opened(studio)
-    maps.locator(".which label").nth(2).click()
-    first = maps.locator(".model").first
-    expect(first.locator(".message").first).to_contain_text("subtracts nothing")
-    expect(first.locator("canvas:visible")).to_have_count(0)
-    expect(maps.locator(".model").nth(1).locator("canvas:visible")).to_have_count(2)

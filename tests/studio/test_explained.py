@@ -17,11 +17,11 @@ from studio.examples import Example
 from studio.explained import PATCHES, PIXELS, explanations_value, words_html
 from studio.explaining import Explanation, Scores, explain
 from studio.failures import told_steps
-from studio.looked_at import choose_what_is_looked_at
+from studio.looked_at import RUNS_LONG, choose_what_is_looked_at
 from studio.methods import IntegratedGradients, Method, Relevance
 from studio.prompts import MOST_PROMPTS, prompts_of
 from studio.service import Service
-from studio.tabs.explain import LONG_EVENT, explain_tab
+from studio.tabs.explain import explain_tab
 from studio.uploads import Upload
 
 
@@ -161,7 +161,7 @@ def handlers(demo: gr.Blocks, name: str) -> list[Any]:
 def test_long_runs_wait_for_each_other_and_are_no_endpoints(demo: gr.Blocks) -> None:
     running = [*handlers(demo, "run"), *handlers(demo, "run_duel")]
     assert len(running) == 3
-    assert {fn.concurrency_id for fn in running} == {LONG_EVENT["concurrency_id"]}
+    assert {fn.concurrency_id for fn in running} == {RUNS_LONG}
     assert all(fn.api_visibility == "private" for fn in demo.fns.values())
 
 

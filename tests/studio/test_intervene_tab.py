@@ -4,7 +4,7 @@ import gradio as gr
 import pytest
 
 from studio.examples import Example
-from studio.looked_at import RUNS_MODEL, choose_what_is_looked_at
+from studio.looked_at import RUNS_LONG, RUNS_MODEL, choose_what_is_looked_at
 from studio.service import Service
 from studio.tabs.intervene import intervene_tab
 from studio.tabs.text import text_tab
@@ -22,10 +22,15 @@ def demo(service: Service, examples: tuple[Example, ...]) -> gr.Blocks:
 
 
 def test_events_that_run_a_model_wait_for_each_other(demo: gr.Blocks) -> None:
-    names = {"fill", "run_edits", "run_opened", "sweep", "read", "read_opened"}
+    names = {"fill", "run_edits", "run_opened", "read", "read_opened"}
     running = [fn for fn in demo.fns.values() if fn.fn and fn.name in names]
     assert {fn.name for fn in running} == names
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in running} == {(RUNS_MODEL, 1)}
+
+
+def test_a_sweep_waits_for_long_runs_and_not_for_short_ones(demo: gr.Blocks) -> None:
+    running = [fn for fn in demo.fns.values() if fn.fn and fn.name == "sweep"]
+    assert [(fn.concurrency_id, fn.concurrency_limit) for fn in running] == [(RUNS_LONG, 1)]
 
 
 def test_no_event_of_these_tabs_is_public_and_no_connection_is_held_open(demo: gr.Blocks) -> None:

@@ -1,14 +1,13 @@
 """A public page asked by raw requests, past its fields: nothing outside the list is loaded, no file is read."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
+from raw_requests import ask, event_named, file_data, run_event
 
 from studio.bring_field import bring_field
 from studio.examples import Example
@@ -32,40 +31,12 @@ def page(folders: tuple[Path, Path], examples: tuple[Example, ...]) -> Iterator[
     demo.close()
 
 
-def ask(address: str, path: str, body: Any = None) -> tuple[int, str]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(address + path.lstrip("/"), data, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
 def run(page: tuple[str, gr.Blocks, Service], name: str, data: list[Any]) -> list[str]:
-    """Joins the queue by the event's index, as the page does, and gives every message of the stream."""
     address, demo, _ = page
-    index = next(i for i, fn in demo.fns.items() if fn.name == name)
-    joined = {"data": data, "fn_index": index, "session_hash": f"raw{index}{abs(hash(str(data)))}"}
-    assert ask(address, "gradio_api/queue/join", joined)[0] == 200
-    said = []
-    with urllib.request.urlopen(
-        f"{address}gradio_api/queue/data?session_hash={joined['session_hash']}", timeout=30
-    ) as stream:
-        for line in stream:
-            text = line.decode().strip()
-            if text.startswith("data:"):
-                said.append(text)
-            if "process_completed" in text or "close_stream" in text:
-                break
-    return said
+    return run_event(address, event_named(demo, name), data)
 
 
 PATHS = ("/etc/passwd", "/etc/none", "..", "~/.ssh/id_rsa")
-
-
-def file_data(path: object) -> dict[str, Any]:
-    return {"path": str(path), "meta": {"_type": "gradio.FileData"}}
 
 
 @pytest.mark.parametrize("path", PATHS)

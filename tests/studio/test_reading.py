@@ -1,15 +1,20 @@
 """Maps and numbers as the browser asks for them: right, beside their control, and never by running a model."""
 
 import base64
+import gc
 import math
+import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from models import localisation, statistics
+from models import AttentionMaps, attention_maps, localisation, statistics
+from studio import reading
 from studio.asked import Readout, rows_asked
+from studio.examples import Example
 from studio.measures import SHUFFLES, shuffled_measures
 from studio.reading import MapReader, ReadLayer, layer_server, numbers_server, row_values
 from studio.service import Service
@@ -148,6 +153,33 @@ def test_a_model_that_is_let_go_takes_its_maps_along(reader: MapReader, scene: U
     reader.service._forget(RIGHT)
     assert len(reader.layers) == 1
     assert layer_server(reader)(layer_request(scene, RIGHT)) == {"evicted": True}
+
+
+def test_maps_go_with_the_look_that_they_were_read_from(
+    folders: tuple[Path, Path], examples: tuple[Example, ...], scene: Upload
+) -> None:
+    one = Service(folders, examples).look(LEFT, scene.image).recording.nbytes
+    service = Service(folders, examples, recording_bytes=int(one * 2.5 * 1.5))
+    reader = MapReader(service)
+    held = weakref.ref(service.look(LEFT, scene.image))
+    layer_server(reader)(layer_request(scene, LEFT))
+    assert len(reader.layers) == 1
+    service.look(LEFT, scene.image.rotate(1))
+    assert len(reader.layers) == 0
+    gc.collect()
+    assert held() is None, "a look that was let go is still in memory"
+
+
+def test_maps_of_a_look_that_goes_while_they_are_made_are_not_kept(
+    reader: MapReader, scene: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def let_go_and_make(*given: Any) -> AttentionMaps:
+        reader.service._forget(LEFT)
+        return attention_maps(*given)
+
+    monkeypatch.setattr(reading, "attention_maps", let_go_and_make)
+    assert "maps" in layer_server(reader)(layer_request(scene, LEFT))
+    assert len(reader.layers) == 0
 
 
 def test_alpha_is_taken_in_steps_so_that_answers_are_few(reader: MapReader, scene: Upload) -> None:

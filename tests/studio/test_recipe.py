@@ -46,7 +46,10 @@ def test_the_state_of_the_page_is_a_view() -> None:
     token, view = view_of_state(STATE)
     assert token == TOKEN
     assert view == View((Panel("a", "weights"), Panel("b", "a1", 0)), 1)
-    _, view = view_of_state(STATE | {"query": [1, 2, "a"], "text": "lone \ud800 surrogate", "from_layer": 1})
+    assert view.opacity == 0.75
+    state = STATE | {"query": [1, 2, "a"], "text": "lone \ud800 surrogate", "from_layer": 1, "opacity": 0.4}
+    _, view = view_of_state(state)
+    assert view.opacity == 0.4
     assert view.query == (1, 2, "a")
     assert view.from_layer == 1
     assert view.text.encode("utf-8")
@@ -90,6 +93,10 @@ def test_the_model_of_the_query_belongs_to_the_recipe_also_where_no_panel_shows_
         {"text": "x" * 2001},
         {"text": None},
         {"from_layer": -2},
+        {"opacity": -0.1},
+        {"opacity": 1.1},
+        {"opacity": math.nan},
+        {"opacity": "1"},
         {"unknown": 1},
     ],
     ids=str,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import write_checkpoint
+from checkpoint_folders import write_checkpoint
 from PIL import Image
 
 from models import LoadedModel, Normalizer, StudioError, attention_maps

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.spawn import start_processes
 
-GROUPS = 12
+GROUPS = 16
 
 
 def run_ranks(function: Callable[..., None], size: int, *args: Any, seconds: float = 120.0) -> None:

@@ -75,6 +75,15 @@ def status_of(arguments: list[str]) -> int:
         return int(end.code or 0)
 
 
+def test_help_of_fit_says_how_it_is_stopped_and_what_torchrun_needs_on_windows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert status_of(["fit", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "On Windows, torchrun needs USE_LIBUV=0 in the environment." in told
+    assert "While the data are opened, SIGTERM and SIGUSR1 leave that at once with status 0" in told
+
+
 def test_settings_may_stand_before_and_after_options(config_file: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert main(["fit", str(config_file), "save_steps=1", "--out", str(run), "stop_after=2", "log.probe_every=0"]) == 0

@@ -228,16 +228,6 @@ def test_a_signal_during_a_measurement_drops_it_and_the_next_start_makes_it(conf
     assert_same(whole, stopped)
 
 
-def test_ctrl_c_ends_at_once_while_data_are_opened(config_file: Path, tmp_path: Path) -> None:
-    def opened(config: RunConfig, cache: Path | None) -> Data:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
-        raise AssertionError("It went on.")
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(load_config(config_file), tmp_path / "run", opened)
-
-
 def test_a_second_ctrl_c_ends_at_once(config_file: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
 

@@ -16,11 +16,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from models.build import build_clip
 from models.errors import StudioError
 from models.patch_dropout import set_patch_dropout
+from train.__main__ import main
 from train.config import load_config
+from train.feed import index_folder
 from train.flops import cost_of, matmul_rate
 from train.loop import fit
 from train.meter import Meter
 from train.plan import Given, Measured, Unknown, duration, plan, stage_plans
+from train.scenes.shards import write_shards
 
 SHIPPED = Path(__file__).parents[2] / "train" / "configs"
 
@@ -72,6 +75,19 @@ def test_a_plan_of_data_that_are_not_there_needs_their_size() -> None:
     counted = f"{(vision + text) / 1e9:.4g} GFLOP a sample at 224 pixels (vision {vision / 1e9:.4g}, text"
     assert told["operations"].startswith(counted)
     assert told["time"].startswith("8 h 46 min")
+
+
+def test_a_plan_leaves_the_index_of_tars_where_the_run_finds_it(
+    config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_shards(tmp_path / "tars", 20, 5, 16)
+    settings = [f'data={{tars="{tmp_path / "tars"}"}}', "model.text.vocab_size=49408"]
+    assert main(["plan", str(config_file), *settings, "--out", str(tmp_path / "runs" / "mine")]) == 0
+    assert "20 samples, 2 steps an epoch" in capsys.readouterr().out
+    index = tmp_path / "runs" / "data-index"
+    assert index == index_folder(tmp_path / "runs" / "mine")
+    assert len(list(index.glob("tars-*.json"))) == 1
+    assert not (tmp_path / "runs" / "mine").exists()
 
 
 @pytest.mark.parametrize("setting", ["data={scenes=1, count=4}", "data={tars='nowhere'}"])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from ranks import next_group, run_ranks
 from stopping import Signalling, signal_at_first_measured_batch
 
@@ -20,6 +21,8 @@ from train.config import RunConfig, load_config
 from train.data.config import TarData
 from train.data.open import open_source
 from train.distributed import gather, open_world
+from train.evaluation.evaluate import evaluate
+from train.evaluation.protocols import SceneClasses
 from train.evaluation.retrieval import Retrieval, retrieve
 from train.evaluation.spread import ALONE, Ranks
 from train.feed import Data, tokenizer_of
@@ -62,6 +65,8 @@ def one_after_another(rank: int) -> dict[str, Any]:
         main_alone(world, lambda: time.sleep(8), every=0.5)
         found["waited"] = time.monotonic() - began
         found["first"] = main_first(world, lambda: rank)
+        found["not first"] = main_first(world, lambda: None if rank == 0 else fail(rank, 1, StudioError("opened")))
+        found["not second"] = main_first(world, lambda: None if rank == 1 else rank)
         found["a fault"] = message_of(lambda: main_alone(world, lambda: fail(0, 0, ZeroDivisionError("by zero"))))
         found["a refusal"] = message_of(lambda: main_alone(world, lambda: fail(0, 0, StudioError("no"))))
         found["of the second"] = message_of(lambda: main_first(world, lambda: fail(rank, 1, StudioError("not here"))))
@@ -86,10 +91,23 @@ def refusals(rank: int, config: Path, folder: Path) -> dict[str, str]:
         if rank == 0 and step == 1:
             (blocked / "state-000000002").write_text("a file where a folder is to be")
 
+    (folder / "unlogged" / "log.jsonl").mkdir(parents=True, exist_ok=True)
+    # Written by rank 0 alone.
+    (folder / "unlogged" / "config.json").write_text((folder / "machine0" / "run" / "config.json").read_text())
+    found["log"] = message_of(lambda: in_group(load_config(config, PLAIN), folder / "unlogged"))
+    missing = [*PLAIN, "evaluation={of=[{folder='" + str(folder / f"classes{rank}") + "'}]}"]
+    found["classes"] = message_of(lambda: in_group(load_config(config, missing), folder / "measures"))
+    found["evaluate"] = message_of(lambda: evaluated(Path("clip-scenes") if rank else folder / "nowhere"))
     found["save"] = message_of(
         lambda: in_group(load_config(config, [*PLAIN, "save_steps=2"]), blocked, after_step=block)
     )
     return found
+
+
+def evaluated(model: Path) -> None:
+    """`evaluate` with a process group of its own."""
+    next_group()
+    evaluate([str(model)], SceneClasses(4), 0, "cpu", None)
 
 
 def opened_by(rank: int, config: Path) -> Any:
@@ -150,6 +168,10 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str,
             (shard,) = write_shards(folder / "part", length, number, 16)
             (folder / name).mkdir(exist_ok=True)
             shard.rename(folder / name / f"{number:05d}.tar")
+    # Rank 1 lacks a folder of classes that rank 0 has.
+    for name in ("cat", "dog"):
+        (folder / "classes0" / name).mkdir(parents=True)
+        Image.new("RGB", (16, 16)).save(folder / "classes0" / name / "0.png")
     run_ranks(both_ranks, 2, folder / "tiny.toml", folder, seconds=300)
     return folder, [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
 
@@ -165,6 +187,8 @@ def test_what_fails_on_one_rank_fails_on_all_and_they_stay_together(pair: tuple[
     assert first["a fault"] == "ZeroDivisionError: by zero"
     assert second["a fault"].startswith("StudioError: Process 0 failed (ZeroDivisionError: by zero)")
     for found in (first, second):
+        assert found["not first"] is None
+        assert found["not second"] is None
         assert found["a refusal"] == "StudioError: no"
         assert found["of the second"] == "StudioError: not here"
         assert found["each"] == "StudioError: not mine"
@@ -195,6 +219,18 @@ def test_a_folder_that_machines_do_not_share_is_refused_when_a_run_goes_on(
 def test_a_state_that_rank_0_cannot_save_ends_both(pair: tuple[Path, list[dict[str, Any]]]) -> None:
     for result in pair[1]:
         assert "state-000000002 cannot be written" in result["refusals"]["save"]
+
+
+def test_a_log_data_or_a_model_that_one_rank_cannot_open_end_both_with_a_sentence(
+    pair: tuple[Path, list[dict[str, Any]]],
+) -> None:
+    for result in pair[1]:
+        told = result["refusals"]
+        for name in ("log", "classes", "evaluate"):
+            assert told[name].startswith("StudioError: "), (name, told[name])
+        assert "log.jsonl" in told["log"]
+        assert "classes1" in told["classes"]
+    assert pair[1][0]["refusals"]["evaluate"] == pair[1][1]["refusals"]["evaluate"]
 
 
 def test_a_signal_to_one_rank_in_its_first_batch_ends_both_after_that_step(

@@ -12,6 +12,7 @@ from models.errors import StudioError
 from train.data.config import CsvData, Data, TarData
 from train.data.csv_folder import open_csv
 from train.data.order import epoch_order
+from train.data.remarks import several_kinds
 from train.data.sample import Reason, Sample, Skip, Source, counted, told
 from train.data.skips import shown
 from train.data.tar_headers import BLOCK
@@ -24,7 +25,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is looked at: all headers if `full`, or as many shards as `seconds` allow; then pictures as long."""
+    """How much is looked at: all headers or rows if `full`, or as many as `seconds` allow; then pictures as long."""
 
     full: bool = False
     seconds: float = 5.0
@@ -83,10 +84,11 @@ def check_tars(data: TarData, limit: float, effort: Effort) -> Report:
         f"samples: {len(source):,} usable in these"
         + ("" if every else f", about {_estimate(shards, sum(sizes)):,} in all"),
         f"first keys: {', '.join(source.key(i) for i in range(min(SHOWN, len(source)))) or 'none'}",
+        *several_kinds(paths),
         f"captions from: {', '.join(f'{kind} {count:,}' for kind, count in kinds.items() if count) or 'none'}",
         f"left out: {told(source.left_out)}{shown(source.examples)}",
     ]
-    problems = [*_ends(shards, paths, sizes), *_left_out(source, limit)]
+    problems = [*_ends(shards, paths, sizes), *_joined(shards), *_left_out(source, limit)]
     if source.left_out.get("dots in the name"):
         problems.append(
             "names with more than one dot: a key ends at the first dot of the base name, as webdataset has it, so "
@@ -98,22 +100,30 @@ def check_tars(data: TarData, limit: float, effort: Effort) -> Report:
 
 
 def check_csv(data: CsvData, limit: float, effort: Effort) -> Report:
-    """The whole table, and pictures spread over it.
+    """The table, from its start as far as the time allows, and pictures spread over that.
 
     Raises:
         StudioError: see `open_csv`.
     """
     began = time.monotonic()
-    source = open_csv(data)
+    source = open_csv(data, lambda: not effort.full and time.monotonic() - began > effort.seconds)
+    took, whole = time.monotonic() - began, source.share == 1.0
+    about = int(float(f"{len(source) / source.share:.2g}"))
     lines = (
         source.describe(),
-        f"scanned: all rows in {time.monotonic() - began:.1f} s; whether pictures are there, of those decoded below",
+        (
+            f"scanned: all rows in {took:.1f} s"
+            if whole
+            else f"scanned: the first of about {about:,} rows in {took:.1f} s (--full scans all)"
+        )
+        + "; whether pictures are there, of those decoded below",
         f"first paths: {', '.join(source.paths[i] for i in range(min(SHOWN, len(source)))) or 'none'}",
         f"left out: {told(source.left_out)}{shown(source.examples)}",
     )
     more, wrong = _decode(source, limit, effort)
     problems = (*_left_out(source, limit), *wrong)
-    return Report((*lines, *more, f"fingerprint: {source.fingerprint()}"), problems)
+    fingerprint = source.fingerprint() if whole else "needs all rows (--full)"
+    return Report((*lines, *more, f"fingerprint: {fingerprint}"), problems)
 
 
 def _shards_at(tars: str) -> list[Path]:
@@ -175,6 +185,16 @@ def _ends(shards: Sequence[Shard], paths: Sequence[Path], sizes: Sequence[int]) 
     return [
         f"shards that end early, so that what came after is lost: {len(early):,}; fetch them again: "
         f"{', '.join(early[:SHOWN])}{more}"
+    ]
+
+
+def _joined(shards: Sequence[Shard]) -> list[str]:
+    """Advice about tars that go on behind an end mark."""
+    if not any(shard.end == "more behind its end mark" for shard in shards):
+        return []
+    return [
+        "tars that were joined end to end are read up to the first one's end mark: keep them apart, or join them with "
+        "`tar --concatenate`"
     ]
 
 

@@ -24,7 +24,8 @@ def add_parser(subparsers: Any) -> None:
         "check-data",
         help="say what data are there, what is wrong with them, and counts",
         description="Looks at tar shards or at a CSV with pictures, and changes nothing. The headers of as many tars "
-        "as the time allows are scanned, spread over the whole, and 300 samples are decoded.",
+        "as the time allows are scanned, spread over the whole, or the first rows of the CSV, and 300 samples are "
+        "decoded.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -32,8 +33,12 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "settings", nargs="*", default=[], metavar="key=value", help="settings of the data, as a config has them"
     )
-    parser.add_argument("--full", action="store_true", help="scan the headers of all tars, however long it takes")
-    parser.add_argument("--seconds", type=float, default=5.0, help="for headers, then for pictures (%(default)s)")
+    parser.add_argument(
+        "--full", action="store_true", help="scan the headers of all tars or all rows, however long it takes"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="for headers or rows, then for pictures (%(default)s)"
+    )
     parser.add_argument("--limit", type=float, default=0.01, help="share that training may skip (%(default)s)")
     parser.set_defaults(run=run)
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 from models.errors import StudioError
 from train.data.batch import Batch
 from train.data.sample import REASONS, Skip, Source, told
 
 SHOWN = 3
+_SURE = 6.0
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,12 @@ class Tally:
         """The tally after a batch; padding is not a sample."""
         reasons = [skip.reason for skip in batch.skipped]
         added = (int((batch.indices >= 0).sum()), *(reasons.count(reason) for reason in REASONS))
-        counts = tuple(old + new for old, new in zip(self.counts, added, strict=True))
-        return Tally(counts, (*self.examples, *batch.skipped)[:SHOWN])
+        return Tally(plus(self.counts, added), (*self.examples, *batch.skipped)[:SHOWN])
+
+
+def plus(counts: Sequence[int], added: Sequence[int]) -> tuple[int, ...]:
+    """The sum of two counts, of which the first may be ()."""
+    return tuple(old + new for old, new in zip(counts or (0,) * len(added), added, strict=True))
 
 
 def check_counts(
@@ -59,6 +65,27 @@ def check_counts(
             f"{skipped:,} of {seen:,} samples could not be used ({told(by_reason)}), more than the "
             f"{limit.share:.2%} that may be skipped{shown(examples)}: repair the data, as `python -m train check-data` "
             f"shows it, or raise skip.share (now {limit.share:g}), with which a run goes on."
+        )
+
+
+def check_epoch(counts: Sequence[int], limit: SkipLimit, examples: Sequence[Skip] = ()) -> None:
+    """Stop where more of this epoch was skipped than the limit and chance explain: `counts` is the epoch's alone.
+
+    Over a whole run the share says little late: a disk that is lost in the last epochs would cost many of them. Samples
+    come in a random order, so at a share that is just allowed the skips of a part of an epoch are more than expected by
+    `_SURE` standard deviations in one of a million parts or fewer.
+
+    Raises:
+        StudioError: more than that were skipped, once there were `limit.after` samples.
+    """
+    seen, skipped = int(counts[0]), sum(map(int, counts[1:]))
+    expected = limit.share * seen
+    if seen >= limit.after and skipped > expected + _SURE * sqrt(expected):
+        by_reason = dict(zip(REASONS, (int(count) for count in counts[1:]), strict=True))
+        raise StudioError(
+            f"{skipped:,} of the {seen:,} samples of this epoch could not be used ({told(by_reason)}), far more than "
+            f"the {limit.share:.2%} that may be skipped{shown(examples)}: see whether the disk with the data is still "
+            f"there; the same command then goes on. Or raise skip.share (now {limit.share:g})."
         )
 
 

@@ -20,7 +20,7 @@ from train.data.config import TarData
 from train.data.tar_index import RECORD, Shard, index_shard
 from train.durable import writing
 
-_VERSION = 1
+_VERSION = 2
 _KEPT_EVERY = 100
 
 

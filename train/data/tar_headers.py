@@ -12,8 +12,9 @@ from typing import BinaryIO, Literal, NamedTuple
 from models.errors import StudioError
 
 BLOCK = 512
-End = Literal["whole", "no end mark", "cut", "damaged"]
+End = Literal["whole", "no end mark", "cut", "damaged", "more behind its end mark"]
 _ZERO = bytes(BLOCK)
+_LARGEST_PADDING = 4 << 20  # bytes of zeros behind an end mark; writers fill up to 10 KiB, tapes to less than this
 _LARGEST_EXTENSION = 1 << 20  # bytes of a long name or pax record; more is damage
 _WITHOUT_DATA = b"123456"  # links, devices, folders, pipes
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"\x28\xb5": "zstd"}
@@ -35,7 +36,8 @@ class Headers:
     Attributes:
         members: those that lie in it as a whole.
         cut: name of the file that the tar ends in the middle of, or "".
-        end: "whole"; "no end mark", as tars end that were not closed; "cut" in a member; "damaged" at a header.
+        end: "whole"; "no end mark", as tars end that were not closed; "cut" in a member; "damaged" at a header; "more
+            behind its end mark", as tars have it that were joined end to end, or whose rest was never written.
         at: where reading ended, in bytes.
     """
 
@@ -99,7 +101,9 @@ def _next(file: BinaryIO, start: int, length: int) -> tuple[Member | None, int] 
         if len(block) < BLOCK:
             return "no end mark" if not block and at == start else "cut"
         if block == _ZERO:
-            return "whole" if at == start else "damaged"
+            if at > start:
+                return "damaged"
+            return "more behind its end mark" if _goes_on(file) else "whole"
         if not _sum_is_right(block):
             return "damaged"
         kind, own, data = block[156:157], _number(block[124:136]), at + BLOCK
@@ -124,6 +128,12 @@ def _next(file: BinaryIO, start: int, length: int) -> tuple[Member | None, int] 
         if kind not in (b"0", b"\0", b"7"):
             return None, after
         return Member(name or _name(block), start, data, own), after
+
+
+def _goes_on(file: BinaryIO) -> bool:
+    """Whether more than padding follows."""
+    rest = file.read(_LARGEST_PADDING + 1)
+    return len(rest) > _LARGEST_PADDING or rest.count(0) < len(rest)
 
 
 def _sum_is_right(block: bytes) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from models.errors import StudioError
 from train.data.config import TarData
 from train.data.decode import decode_captions, decode_picture
+from train.data.lost import ends_early, lost_samples
 from train.data.sample import Reason, Sample, Skip, counted
 from train.data.tar_cache import index_shards
 from train.data.tar_headers import member_name
@@ -75,11 +76,12 @@ class TarFolder:
 
     @property
     def left_out(self) -> Mapping[Reason, int]:
-        """Samples that headers show to be unusable."""
+        """Samples that headers show to be unusable, and about as many as were lost with the ends of broken shards."""
         counts: Counter[Reason] = Counter()
         for shard in self.shards:
             counts.update(shard.left_out)
-        return counts
+        counts["tar cut"] += lost_samples(self.shards)
+        return +counts
 
     @property
     def examples(self) -> tuple[Skip, ...]:
@@ -89,6 +91,7 @@ class TarFolder:
             for shard in self.shards
             for key, reason in shard.examples
         ]
+        every += [Skip(-1, Path(shard.path).name, "tar cut") for shard in self.shards if ends_early(shard)]
         firsts = list({skip.reason: skip for skip in reversed(every)}.values())[::-1]
         return (*firsts, *(skip for skip in every if skip not in firsts))[: max(_SHOWN, len(firsts))]
 

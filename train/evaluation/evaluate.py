@@ -31,6 +31,7 @@ from train.evaluation.study_run import evaluate_study
 from train.evaluation.zero_shot import SCENES as SCENE_TEMPLATES
 from train.evaluation.zero_shot import SEED, Classification, of_scenes
 from train.export import EVALUATION, is_exported, write_evaluation
+from train.together import each
 
 
 def evaluate(asked: Sequence[str], protocol: Protocol, workers: int, device: str, out: Path | None) -> None:
@@ -48,8 +49,8 @@ def evaluate(asked: Sequence[str], protocol: Protocol, workers: int, device: str
     if out:
         check_report_path(out)
     with open_world(device) as world:
-        models = [load_model(name) for name in asked]
-        tasks = {side: open_task(protocol, side) for side in {_side(model) for model in models}}
+        models = each(world, lambda: [load_model(name) for name in asked])
+        tasks = each(world, lambda: {side: open_task(protocol, side) for side in {_side(model) for model in models}})
         ranks = Ranks(world.rank, world.size, partial(gather, world))
         done = [
             _measured(name, model, tasks[_side(model)], ranks, workers, world.device)

@@ -35,6 +35,7 @@ from train.evaluation.study_file import (
     read_study,
 )
 from train.evaluation.zero_shot import SEED
+from train.together import each
 
 _NOTES = (
     "Intervals: 95 %, bootstrap over pictures. Ties count against the model.",
@@ -53,7 +54,7 @@ def evaluate_study(asked: Sequence[str], protocol: SceneStudy, workers: int, dev
     """
     kept = _kept(out, protocol) if out else {}
     with open_world(device) as world, _terminated_as_interrupted():
-        models = {name: load_model(name) for name in asked}
+        models = each(world, lambda: {name: load_model(name) for name in asked})
         entries = dict(kept)
         try:
             for name, model in models.items():

@@ -13,8 +13,8 @@ from families import family_of
 from PIL import Image, ImageDraw
 
 from models import LoadedModel
-from studio.recipe import Panel, View
-from studio.render.figure import OPACITY, between, figure_of, grey_picture
+from studio.recipe import OPACITY, Panel, View
+from studio.render.figure import between, figure_of, grey_picture
 from studio.render.ramps import colours
 from studio.render.raster import DPI, png_bytes, raster
 from studio.render.shapes import (
@@ -105,6 +105,12 @@ def test_the_png_has_the_colour_of_each_value_at_each_patch(looks: dict[str, Loo
         seen = pixels[np.ix_(y.astype(int), x.astype(int))]
         wanted = colours(panel.values, panel.top, signed=panel.reading.signed, root=False)
         assert np.abs(seen - (OPACITY * wanted + (1 - OPACITY) * ground)).max() <= 1.5
+
+
+@pytest.mark.parametrize("opacity", [0.0, 0.3, 1.0])
+def test_colours_lie_over_the_picture_with_the_opacity_of_the_view(looks: dict[str, Look], opacity: float) -> None:
+    _, figure = drawn(view_of(("a", "weights"), opacity=opacity), looks, picture(48, 48))
+    assert [cells.opacity for cells in cells_of(figure)] == [opacity]
 
 
 def test_the_svg_is_xml_with_the_same_colours_and_neither_script_nor_link(looks: dict[str, Look]) -> None:

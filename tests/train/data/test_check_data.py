@@ -86,6 +86,21 @@ def test_without_time_the_first_shard_and_the_sizes_are_looked_at(tmp_path: Path
     assert "120 usable in these\n" in full
 
 
+def test_shards_of_several_names_and_joined_tars_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, content in (("a-train-00", pairs(0, 9)), ("a-train-01", pairs(9, 9)), ("a-val-00", pairs(0, 4))):
+        (tmp_path / f"{name}.tar").write_bytes(tar_bytes(content))
+    status, text = said(capsys, str(tmp_path))
+    assert status == 0
+    assert "shards of several names are taken together: a-train-*.tar (2), a-val-*.tar (1)" in text
+    status, text = said(capsys, str(tmp_path / "a-train-*.tar"))
+    assert "several names" not in text
+    (tmp_path / "a-train-02.tar").write_bytes(tar_bytes(pairs(0, 9)) + tar_bytes(pairs(9, 9)))
+    status, text = said(capsys, str(tmp_path / "a-train-*.tar"))
+    assert status == 1
+    assert "a-train-02.tar (more behind its end mark at byte" in text
+    assert "tar --concatenate" in text
+
+
 def test_a_table_is_checked_with_its_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pictures").mkdir()
     for number in range(4):
@@ -102,6 +117,18 @@ def test_a_table_is_checked_with_its_settings(tmp_path: Path, capsys: pytest.Cap
     status, text = said(capsys, str(path), "caption=comment")
     assert status == 1
     assert "4 no image" in text
+
+
+def test_without_time_the_first_rows_of_a_table_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(encoded(0))
+    (tmp_path / "a.csv").write_text("image,caption\n" + "a.jpg,a picture\n" * 20_000)
+    quick = check(CsvData(str(tmp_path / "a.csv")), 0.01, Effort(seconds=0.0)).text()
+    assert "2,000 rows with a path" in quick
+    assert "scanned: the first of about " in quick
+    assert "fingerprint: needs all rows (--full)" in quick
+    full = check(CsvData(str(tmp_path / "a.csv")), 0.01, Effort(full=True, seconds=0.0)).text()
+    assert "scanned: all rows in" in full
+    assert "20,000 rows with a path" in full
 
 
 def test_a_few_unreadable_ones_among_many_are_not_held_against_a_part(tmp_path: Path) -> None:

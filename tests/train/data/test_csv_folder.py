@@ -1,5 +1,6 @@
 """A CSV and a folder of pictures as a source."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,39 @@ def test_what_a_row_lacks_is_counted_and_what_its_picture_lacks_is_a_skip(folder
     ]
 
 
+def test_no_row_is_swallowed_by_a_quote_that_nothing_closes(folder: Path) -> None:
+    captions = ['"hello dog', "a cat", 'the 5" screen', '"a "big" dog', "“end”", 'last "']
+    lines = "".join(f"pictures/{number % 3}.jpg\t{caption}\n" for number, caption in enumerate(captions))
+    source = open_csv(table(folder, f"filepath\ttitle\n{lines}", "a.tsv"))
+    assert [read(source, index).captions for index in range(len(source))] == [(caption,) for caption in captions]
+    assert not source.left_out
+    # Between commas a quote is a quote: what it opens and nothing closes ends with its line.
+    commas = table(folder, 'filepath,title\npictures/0.jpg,"hello, dog\npictures/1.jpg,a "cat"\npictures/2.jpg,end')
+    source = open_csv(commas)
+    assert [read(source, index).captions for index in range(3)] == [("hello, dog",), ('a "cat"',), ("end",)]
+
+
+@pytest.mark.parametrize(("separator", "name"), [("\t", "a.tsv"), (",", "a.csv")])
+def test_fields_in_quotes_may_hold_separators_quotes_and_line_breaks(separator: str, name: str, folder: Path) -> None:
+    captions = [f"a{separator}b", 'says ""hi""', "two\nlines", "end"]
+    rows = "".join(f'pictures/0.jpg{separator}"{caption}"\r\n' for caption in captions)
+    source = open_csv(table(folder, f"filepath{separator}title\r\n{rows}", name))
+    wanted = [caption.replace('""', '"') for caption in captions]
+    assert [source.captions[index] for index in range(len(source))] == wanted
+    bad = table(folder, f'filepath{separator}title\n1.jpg{separator}"two\nlines"\n../2.jpg{separator}out', f"b{name}")
+    with pytest.raises(StudioError, match="line 4: the path"):
+        open_csv(bad)
+
+
+def test_a_table_is_read_no_further_than_asked(folder: Path) -> None:
+    rows = "".join(f"pictures/{number % 3}.jpg,number {number}\n" for number in range(10_000))
+    data = table(folder, f"filepath,title\n{rows}")
+    part = open_csv(data, lambda: True)
+    assert len(part) == 2000
+    assert 0.15 < part.share < 0.35
+    assert open_csv(data).share == 1.0
+
+
 def test_several_captions_in_a_field_are_all_there(folder: Path) -> None:
     data = table(folder, "filepath,title\npictures/0.jpg,one| two ||three\npictures/1.jpg,|\n")
     source = open_csv(CsvData(data.csv, between_captions="|"))
@@ -69,11 +103,21 @@ def test_several_captions_in_a_field_are_all_there(folder: Path) -> None:
     assert source.left_out == {"empty caption": 1}
 
 
-@pytest.mark.parametrize("path", ["../secret.jpg", "pictures/../../secret.jpg", "/etc/hostname", "a\0b.jpg"])
+@pytest.mark.parametrize(
+    "path", ["../secret.jpg", "pictures/../../secret.jpg", "a/../../b", "/etc/hostname", "a\0b.jpg"]
+)
 def test_a_path_that_leaves_the_root_is_refused_with_its_line(path: str, folder: Path) -> None:
     data = table(folder, f"filepath,title\npictures/0.jpg,fine\n{path},out\n")
     with pytest.raises(StudioError, match=r"data\.csv, line 3: the path .* leads out of"):
         open_csv(data)
+
+
+@pytest.mark.parametrize(
+    "path", ["./a.jpg", "b//a.jpg", "b/./a.jpg", "b/../a.jpg", "b/a.jpg/", "b/.a.jpg", "b/a b..jpg"]
+)
+def test_paths_are_kept_in_their_shortest_form(path: str, folder: Path) -> None:
+    source = open_csv(table(folder, f"filepath,title\n{path},one\n"))
+    assert source.paths[0] == os.path.normpath(path)
 
 
 def test_paths_are_named_from_the_root_and_absolute_ones_are_taken_within_it(folder: Path) -> None:

@@ -10,7 +10,7 @@ from models.errors import StudioError
 from train.data.batch import Batch
 from train.data.config import TarData
 from train.data.sample import REASONS, Reason, Skip
-from train.data.skips import SkipLimit, Tally, check_counts, check_source
+from train.data.skips import SkipLimit, Tally, check_counts, check_epoch, check_source
 from train.data.tars import open_tars
 
 
@@ -43,6 +43,23 @@ def test_a_run_stops_past_the_limit_and_says_what_was_skipped() -> None:
         "be skipped, for example 'key 0' (truncated picture), 'key 100' (truncated picture), "
         "'key 200' (truncated picture): repair the data"
     )
+
+
+def test_an_epoch_is_judged_by_itself_and_chance_is_allowed_for() -> None:
+    limit = SkipLimit(0.01, 1000)
+
+    def counts(seen: int, skipped: int) -> tuple[int, ...]:
+        return (seen, skipped, *[0] * (len(REASONS) - 1))
+
+    check_epoch(counts(999, 999), limit)
+    check_epoch(counts(4096, 64), limit)  # 41 are expected at the limit
+    check_epoch(counts(4096, 4096), SkipLimit(1.0))
+    with pytest.raises(StudioError, match=r"81 of the 4,096 samples of this epoch .* \(81 no caption\), far more than"):
+        check_epoch(counts(4096, 81), limit, [Skip(0, "key", "no caption")])
+    # A disk that is lost late: the run's share is small yet, and the epoch's is not.
+    check_counts(counts(90_000_000, 8192), limit)
+    with pytest.raises(StudioError, match="see whether the disk with the data is still there"):
+        check_epoch(counts(500_000, 8192), limit)
 
 
 def test_few_samples_are_judged_at_the_end_of_an_epoch_only() -> None:

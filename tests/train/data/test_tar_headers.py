@@ -81,6 +81,20 @@ def test_bytes_that_are_no_tar_end_as_damage_or_a_cut_and_never_hang(tmp_path: P
     assert read_headers(path).end == "no end mark"
 
 
+def test_what_lies_behind_an_end_mark_is_seen_and_padding_is_not(tmp_path: Path) -> None:
+    one, other = tar_bytes([("a.jpg", b"1")]), tar_bytes([("b.jpg", b"2")])
+    path = tmp_path / "a.tar"
+    for rest, end in (
+        (b"", "whole"),
+        (bytes(1 << 20), "whole"),
+        (other, "more behind its end mark"),
+        (bytes(5 << 20), "more behind its end mark"),  # a file that was given its size and never filled
+    ):
+        path.write_bytes(one + rest)
+        headers = read_headers(path)
+        assert ([m.name for m in headers.members], headers.end, headers.at) == (["a.jpg"], end, 1024)
+
+
 @pytest.mark.parametrize(("magic", "name"), [(b"\x1f\x8b", "gzip"), (b"BZh9", "bzip2"), (b"\xfd7zXZ", "xz")])
 def test_a_compressed_tar_is_refused_by_its_content(magic: bytes, name: str, tmp_path: Path) -> None:
     path = tmp_path / "a.tar"

@@ -1,0 +1,78 @@
+"""Bringing a model in a real Chromium: it is told how far it is and what was recognised, and then the page uses it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from browsing import Studio, row_of, texts_seen, watch_texts
+from playwright.sync_api import Locator, expect
+
+from models import load_model, open_picture, statistics
+from studio.examples import load_examples
+
+SAID = "#brought .said"
+
+
+def bring(studio: Studio) -> Locator:
+    """The folded part, opened."""
+    part = studio.page.locator("#bring")
+    part.get_by_role("button").first.click()
+    expect(studio.page.locator("#bring-left")).to_be_visible()
+    return part
+
+
+def recognised(studio: Studio, label: str) -> Locator:
+    return studio.page.locator("#brought details").first.locator(f"dd.{label}")
+
+
+def test_a_named_model_is_loaded_with_settings_and_read_by_the_panels(studio: Studio) -> None:
+    bring(studio)
+    studio.page.locator("#bring-name input, #bring-name textarea").first.fill("diffclip-scenes")
+    studio.page.locator("#bring-settings input, #bring-settings textarea").first.fill("lambda_init = 0.25")
+    watch_texts(studio.page, SAID)
+    studio.page.locator("#bring-right").click()
+    expect(studio.page.locator(SAID)).to_contain_text("is loaded.")
+    assert any(text.startswith("Loading diffclip-scenes") for text in texts_seen(studio.page))
+    expect(recognised(studio, "given")).to_have_text("lambda_init = 0.25")
+    name = "diffclip-scenes lambda_init=0.25"
+    studio.wait_shown(left="clip-scenes", right=name)
+    model = load_model("diffclip-scenes", lambda_init=0.25)
+    layer = studio.shown()[3]
+    row = row_of(model, open_picture(load_examples()[0].picture), layer, 0)["first"]
+    assert studio.fact(1, "entropy") == f"{float(statistics.entropy(row)):.2f}"
+    lam = model.vision.lambdas()
+    assert lam is not None
+    assert studio.fact(2, "sum") == f"{lam[layer]:.2f}".replace("-", "−")
+    expect(studio.page.locator("#right input")).to_have_value("DiffCLIP, scenes · lambda_init = 0.25")
+
+
+def test_files_are_sent_recognised_and_read_by_the_panels(studio: Studio, folders: tuple[Path, Path]) -> None:
+    bring(studio)
+    files = [folders[1] / name for name in ("model.safetensors", "config.json", "tokenizer.json")]
+    studio.page.locator("#bring-files input[type=file]").first.set_input_files(files)
+    expect(studio.page.locator("#bring-files")).to_contain_text(re.compile(r"tokenizer\s*\.json"))
+    watch_texts(studio.page, SAID)
+    studio.page.locator("#bring-left").click()
+    expect(studio.page.locator(SAID)).to_have_text("DiffCLIP, tiny is loaded.")
+    assert any(text.startswith("Reading model.safetensors") for text in texts_seen(studio.page))
+    expect(studio.page.locator("#brought details").first).to_contain_text("differential")
+    expect(studio.page.locator("#left input")).to_have_value("DiffCLIP, tiny")
+    studio.page.wait_for_function(
+        "() => JSON.parse(document.querySelector('#viewer [data-shown]').dataset.shown)[1].startsWith('model-')"
+    )
+    # The model that was brought has fewer layers than the other.
+    studio.slide("layer", 1)
+    studio.wait_shown(layer=1)
+    row = row_of(load_model(folders[1]), open_picture(load_examples()[0].picture), 1, 0)["first"]
+    assert studio.fact(0, "entropy") == f"{float(statistics.entropy(row)):.2f}"
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "no-such-model"])
+def test_what_cannot_be_brought_is_told_and_nothing_is_lost(studio: Studio, name: str) -> None:
+    bring(studio)
+    before = studio.shown()
+    studio.page.locator("#bring-name input, #bring-name textarea").first.fill(name)
+    studio.page.locator("#bring-left").click()
+    expect(studio.page.locator(f"{SAID}.failed")).to_contain_text("nothing that this page opens")
+    assert studio.shown() == before
+    expect(studio.page.locator("#left input")).to_have_value("CLIP, scenes")

@@ -1,0 +1,79 @@
+"""Another picture or model on an open tab, in a real Chromium: what is quick is drawn again, what is old says so."""
+
+from browsing import Studio
+from playwright.sync_api import Locator, expect
+
+from studio.tabs.following import OUTDATED
+
+
+def open_tab(studio: Studio, name: str) -> None:
+    studio.page.get_by_role("tab", name=name, exact=True).click()
+
+
+def choose_scene(studio: Studio, index: int) -> None:
+    """Choose an example and wait until it is the picture."""
+    picture = studio.page.locator("#picture img")
+    before = picture.first.get_attribute("src") if picture.count() else ""
+    studio.page.locator("#scenes button").nth(index).click()
+    expect(picture.first).not_to_have_attribute("src", before or "")
+
+
+def choose_model(studio: Studio, side: str, title: str) -> None:
+    studio.page.locator(f"#{side} input").click()
+    studio.page.locator(f"li[role=option][aria-label={title!r}]").click()
+
+
+def facts_of(strip: Locator) -> Locator:
+    """The numbers under the first map."""
+    return strip.locator(".facts").first
+
+
+def test_an_explanation_is_called_old_when_the_picture_changes_and_new_when_it_is_made_again(studio: Studio) -> None:
+    open_tab(studio, "Explain")
+    line, words = studio.page.locator("#explain-outdated"), studio.page.locator("#explain-words")
+    choose_scene(studio, 2)
+    expect(line).to_have_text("")
+    studio.page.locator("#explain-run").click()
+    expect(words).to_contain_text("volcano")
+    expect(line).to_have_text("")
+    choose_scene(studio, 1)
+    expect(line).to_have_text(OUTDATED)
+    expect(words).to_contain_text("volcano")
+    studio.page.locator("#explain-run").click()
+    expect(words).to_contain_text("car")
+    expect(line).to_have_text("")
+    choose_model(studio, "left", "DiffCLIP, scenes")
+    expect(line).to_have_text(OUTDATED)
+
+
+def test_an_open_intervention_is_run_on_the_picture_and_the_models_that_are_chosen(studio: Studio) -> None:
+    open_tab(studio, "Intervene")
+    strip, outcome = studio.page.locator("#intervene-maps"), studio.page.locator("#intervene-outcome")
+    expect(strip.locator("figure")).to_have_count(6)
+    before = facts_of(strip).inner_text()
+    choose_scene(studio, 2)
+    expect(facts_of(strip)).not_to_have_text(before)
+    choose_model(studio, "left", "DiffCLIP, scenes")
+    expect(outcome.locator(".oc-card h4")).to_have_text(["DiffCLIP, scenes", "DiffCLIP, scenes"])
+
+
+def test_a_picture_that_is_taken_away_leaves_the_maps_and_asks_for_nothing(studio: Studio) -> None:
+    open_tab(studio, "Sparsity")
+    strip = studio.page.locator("#sparsity-maps")
+    expect(studio.page.locator("#sparsity-grids table").first).to_be_visible()
+    before = facts_of(strip).inner_text()
+    studio.page.locator("#picture").get_by_label("Clear").or_(
+        studio.page.locator("#picture").get_by_label("Remove")
+    ).first.click()
+    expect(studio.page.locator("#picture img")).to_have_count(0)
+    choose_scene(studio, 2)
+    expect(facts_of(strip)).not_to_have_text(before)
+    expect(studio.page.get_by_text("There is no picture")).to_have_count(0)
+
+
+def test_open_text_maps_are_those_of_the_models_that_are_chosen(studio: Studio) -> None:
+    open_tab(studio, "Text")
+    maps = studio.page.locator("#text-maps .model")
+    expect(maps.nth(1)).to_contain_text("DiffCLIP, scenes")
+    choose_model(studio, "right", "CLIP, scenes")
+    expect(maps.nth(1)).not_to_contain_text("DiffCLIP, scenes")

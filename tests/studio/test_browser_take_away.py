@@ -1,0 +1,78 @@
+"""Take away in a real Chromium: what the page saves is what the command draws from its recipe, byte for byte."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browsing import Studio, row_of
+from PIL import Image
+from playwright.sync_api import expect
+
+from models import load_model, open_picture
+from studio.__main__ import main
+from studio.examples import load_examples, picture_token
+from studio.recipe import read_recipe
+from studio.service import vision_grid
+
+FILES = ["figure.png", "figure.svg", "arrays.npz", "numbers.csv", "recipe.json"]
+MODEL = "diffclip-scenes"
+
+
+def saved(studio: Studio, place: Path) -> dict[str, bytes]:
+    """Press the button; the files in what the browser saved, which is also kept at `place`."""
+    with studio.page.expect_download() as download:
+        studio.viewer.locator(".take").click()
+    download.value.save_as(place)
+    assert download.value.suggested_filename.endswith(".zip")
+    with zipfile.ZipFile(place) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def drawn_again(recipe: bytes, folder: Path, *options: str) -> dict[str, bytes]:
+    """What `python -m studio render recipe.json OUT` makes of a recipe."""
+    (folder / "recipe.json").write_bytes(recipe)
+    assert main(["render", str(folder / "recipe.json"), str(folder / "again"), *options]) == 0
+    return {path.name: path.read_bytes() for path in (folder / "again").iterdir()}
+
+
+def test_a_view_that_was_set_by_hand_is_saved_and_drawn_again_to_the_same_bytes(studio: Studio, tmp_path: Path) -> None:
+    model = load_model(MODEL)
+    grid, image = vision_grid(model), open_picture(load_examples()[0].picture)
+    studio.slide("layer", 2)
+    studio.slide("alpha", 1.5)
+    studio.wait_shown(layer=2, alpha=1.5)
+    studio.click(1, 3.5 / grid.rows, 5.5 / grid.cols)
+    expect(studio.viewer.locator(".line")).to_contain_text("query patch (3, 5)")
+    studio.choose(0, "kind", "relevance")
+    expect(studio.viewer.locator(".relevance-note")).to_contain_text(load_examples()[0].caption)
+    files = saved(studio, tmp_path / "saved.zip")
+    assert list(files) == FILES
+    view = read_recipe(files["recipe.json"]).view
+    assert (view.layer, view.alpha, list(view.query or ())) == (2, 1.5, [3, 5, MODEL])
+    assert [panel.kind for panel in view.panels] == ["relevance", "a1", "subtracted", "weights"]
+    assert Image.open(io.BytesIO(files["figure.png"])).width > 300
+    assert b"<svg" in files["figure.svg"][:300]
+    row = row_of(model, image, 2, grid.token(3, 5), 1.5)["difference"].numpy()
+    with np.load(io.BytesIO(files["arrays.npz"]), allow_pickle=False) as arrays:
+        assert arrays["panel3_row"] == pytest.approx(row, abs=1e-6)
+        assert (arrays["model1_a1"] == 0).any(), "zeros of α-entmax are exact in the file too"
+    again = drawn_again(files["recipe.json"], tmp_path)
+    assert {name: again[name] == files[name] for name in FILES} == dict.fromkeys(FILES, True)
+
+
+def test_a_picture_of_ones_own_is_given_to_the_command_and_gives_the_same_bytes(studio: Studio, tmp_path: Path) -> None:
+    noise = np.random.default_rng(8).integers(0, 256, (90, 160, 3), dtype=np.uint8)
+    Image.fromarray(noise).resize((480, 270)).save(tmp_path / "mine.png")
+    studio.upload(tmp_path / "mine.png")
+    studio.wait_shown(token=picture_token(open_picture(tmp_path / "mine.png")))
+    studio.viewer.locator(".remove").last.click()
+    expect(studio.viewer.locator(".panel")).to_have_count(3)
+    files = saved(studio, tmp_path / "saved.zip")
+    recipe = read_recipe(files["recipe.json"])
+    assert recipe.picture.name == "mine.png"
+    assert len(recipe.view.panels) == 3
+    again = drawn_again(files["recipe.json"], tmp_path, f"--picture={tmp_path / 'mine.png'}")
+    assert {name: again[name] == files[name] for name in FILES} == dict.fromkeys(FILES, True)

@@ -1,0 +1,81 @@
+"""People who use one server at once: what one of them does is seen by nobody else, and a long run holds nobody up."""
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import httpx
+import numpy as np
+from PIL import Image
+from raw_requests import Served, ask, event_named, file_data, run_event
+
+from models import open_picture
+from studio.examples import picture_token
+from studio.methods import MOST_STEPS
+
+
+def sent_picture(served: Served, folder: Path, seed: int) -> tuple[dict[str, Any], str]:
+    """An uploaded picture of noise, as the page names it, and the token of its pixels."""
+    path = folder / f"{seed}.png"
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(path)
+    with path.open("rb") as file:
+        answer = httpx.post(f"{served.address}gradio_api/upload", files={"files": (path.name, file)}, timeout=60)
+    return file_data(answer.json()[0]), picture_token(open_picture(path))
+
+
+def outcome(said: list[str]) -> str:
+    assert '"success":true' in said[-1].replace(": ", ":"), said[-1][:300]
+    return said[-1]
+
+
+def test_the_page_keeps_no_state_of_a_person_on_the_server(served: Served) -> None:
+    assert not [block for block in served.demo.blocks.values() if isinstance(block, gr.State)]
+
+
+def test_what_one_person_wrote_and_saw_reaches_nobody_else(served: Served, tmp_path: Path) -> None:
+    before = ask(served.address, "config")[1]
+    people = [(f"mark-of-{name}", *sent_picture(served, tmp_path, seed)) for seed, name in enumerate("abc")]
+    answers: dict[str, str] = {}
+
+    def use(mark: str, picture: dict[str, Any]) -> None:
+        data = [picture, "clip-scenes", "diffclip-scenes", f"{mark}, cat", "{}", []]
+        answers[mark] = outcome(run_event(served.address, event_named(served.demo, "compare"), data))
+
+    threads = [threading.Thread(target=use, args=(mark, picture)) for mark, picture, _ in people]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for mark, _, token in people:
+        for other, _, others_token in people:
+            assert (other in answers[mark]) is (other == mark)
+            assert (others_token in answers[mark]) is (others_token == token)
+    after = ask(served.address, "config")[1]
+    assert "mark-of" not in after
+    assert json.loads(after)["components"] == json.loads(before)["components"], "what a page opens with is as it was"
+
+
+def test_a_long_run_holds_nobody_up(served: Served, tmp_path: Path) -> None:
+    picture, _ = sent_picture(served, tmp_path, 7)
+    texts = "\n".join(f"a photo of a cat {number}" for number in range(6))
+    index = event_named(served.demo, "run")
+    first = [getattr(field, "value", None) for field in served.demo.fns[index].inputs]
+    long = [picture, "clip-scenes", "diffclip-scenes", texts, "ig", *first[5:8], MOST_STEPS, *first[9:]]
+    ended: dict[str, float] = {}
+
+    def explain() -> None:
+        outcome(run_event(served.address, index, long))
+        ended["long"] = time.monotonic()
+
+    thread = threading.Thread(target=explain)
+    thread.start()
+    time.sleep(0.3)
+    for number in range(5):
+        quick = [picture, "clip-scenes", "diffclip-scenes", f"cat, dog {number}", "{}", []]
+        outcome(run_event(served.address, event_named(served.demo, "compare"), quick))
+    ended["quick"] = time.monotonic()
+    thread.join()
+    assert ended["quick"] < ended["long"]
