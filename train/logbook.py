@@ -21,6 +21,7 @@ from torch import Tensor
 
 from models.build import ClipModule, text_blocks, vision_blocks
 from models.diff_attention import DifferentialAttention
+from models.errors import StudioError
 from train.durable import sync_folder, write_whole, writing
 from train.ema import Ema
 from train.finite import layer_of
@@ -78,7 +79,12 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 def _lines_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The lines, and the numbers (from 1) of those that cannot be read, but for a last one that was cut."""
     lines, broken = [], []
-    texts = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    try:
+        texts = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        raise StudioError(
+            f"{path} cannot be read ({error.strerror or error}): make it readable, or move it away."
+        ) from error
     for number, text in enumerate(texts, start=1):
         try:
             line = json.loads(text)

@@ -227,10 +227,10 @@ def test_a_log_data_or_a_model_that_one_rank_cannot_open_end_both_with_a_sentenc
     for result in pair[1]:
         told = result["refusals"]
         for name in ("log", "classes", "evaluate"):
-            assert told[name].startswith("StudioError: "), (name, told[name])
+            assert told[name].startswith(("StudioError: ", "CheckpointError: ")), (name, told[name])
         assert "log.jsonl" in told["log"]
         assert "classes1" in told["classes"]
-    assert pair[1][0]["refusals"]["evaluate"] == pair[1][1]["refusals"]["evaluate"]
+        assert "nowhere" in told["evaluate"]
 
 
 def test_a_signal_to_one_rank_in_its_first_batch_ends_both_after_that_step(
