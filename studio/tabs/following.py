@@ -51,6 +51,7 @@ def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[
 def stopped_by(stop: gr.Button, running: list[Any], said: Component, value: str) -> None:
     """Have a button end a run, and the line that said how far it was hold `value` from then on.
 
-    Not through the queue: an event that comes just when Gradio closes the stream of a cancelled run can be lost.
+    Not through the queue, where an event that comes while Gradio closes the stream of a cancelled run can be lost. The
+    run ends in any case; Gradio's client may still set "Error" beside the line, or its last progress in it.
     """
     stop.click(lambda: value, None, said, cancels=running, queue=False, api_visibility="private")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from orientations import STORED
 from PIL import Image, ImageFile
 
 import models
@@ -30,18 +31,8 @@ def two_halves() -> Image.Image:
 
 def test_all_eight_orientations_of_a_phone_photo_come_out_upright() -> None:
     """A camera stores turned pixels and the turn that undoes it; each pair must show the same scene."""
-    undo = {
-        1: None,
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_90,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_270,
-    }
     wanted = np.asarray(two_halves())
-    for orientation, turn in undo.items():
+    for orientation, turn in STORED.items():
         exif = Image.Exif()
         exif[0x0112] = orientation
         turned = two_halves() if turn is None else two_halves().transpose(turn)

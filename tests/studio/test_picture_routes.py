@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gradio.utils import get_upload_folder
+from orientations import STORED
 from PIL import Image
 
 from models import open_picture
@@ -15,18 +16,6 @@ from studio.api import uploaded
 from studio.examples import picture_token
 from studio.service import Service
 from studio.uploads import Upload, picture_field
-
-# What a camera stores for each turn that its file tells of.
-STORED = {
-    1: None,
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_90,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_270,
-}
 
 
 @pytest.fixture

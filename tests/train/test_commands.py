@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scene_accuracy import scene_accuracy
 
 from models import LoadedModel, load_model
 from train.__main__ import main
-from train.evaluation.zero_shot import bootstrap_interval, class_embeddings, zero_shot
+from train.evaluation.zero_shot import bootstrap_interval, class_embeddings
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def test_a_run_is_trained_exported_evaluated_and_described(
     assert "tiny: top-1" in capsys.readouterr().out
     measured = json.loads((out / "evaluation.json").read_text())
     assert (measured["images"], measured["classes"]) == (12, 108)
-    again = zero_shot(load_model(out), 12)
+    again = scene_accuracy(load_model(out), 12)
     assert (measured["top1"], tuple(measured["top1_interval"]), measured["top5"]) == (
         again.top1,
         again.top1_interval,
@@ -114,10 +115,10 @@ def test_a_folder_that_holds_something_is_not_exported_into(run: Path, tmp_path:
 
 
 def test_an_untrained_model_is_not_far_above_chance(clip: LoadedModel) -> None:
-    result = zero_shot(clip, images=60)
+    result = scene_accuracy(clip, 60)
     assert result.top1 <= 0.1
     assert result.top1 <= result.top5
-    assert zero_shot(clip, images=60) == result
+    assert scene_accuracy(clip, 60) == result
 
 
 def test_prompts_have_the_right_article(clip: LoadedModel) -> None:

@@ -27,6 +27,7 @@ def quotations(found: StudyFile) -> dict[str, str]:
         "sentences": sentences(found),
         "table": study_tables.abilities(found),
         "attention": study_tables.attention(found),
+        "layers": study_tables.layers(found),
         "differences": study_tables.differences(found),
         "controls": study_tables.gains(found),
     }

@@ -31,6 +31,7 @@ class StudyModel:
         variant: "CLIP", "DiffCLIP", "DiffCLIP*", ...
         seed: of its training, None where no record lies beside it.
         numbers, chance, each: as in `study.Study`, by name.
+        layers: "map: metric" of attention -> its value in each layer; `numbers` has the mean over them.
         gains: map -> control -> metric, as in `attention.AttentionToObjects`.
         relevance: where names are seen.
     """
@@ -41,6 +42,7 @@ class StudyModel:
     numbers: dict[str, Measured]
     chance: dict[str, float]
     each: dict[str, str]
+    layers: dict[str, tuple[Measured, ...]]
     gains: Gains
     relevance: tuple[Spoken, ...]
 
@@ -162,6 +164,12 @@ def _model(plain: Mapping[str, Any]) -> StudyModel:
         _measured(plain["numbers"], "numbers"),
         {name: float(value) for name, value in result["chance"].items()},
         {name: str(text) for name, text in result["each"].items()},
+        {
+            f"{name}: {metric}": tuple(from_plain(Measured, layer, "layers") for layer in values["layers"])
+            for name, metrics in result["attention"]["maps"].items()
+            for metric, values in metrics.items()
+            if values is not None
+        },
         {
             own: {control: _measured(metrics, control) for control, metrics in controls.items()}
             for own, controls in result["attention"]["gains"].items()

@@ -50,6 +50,19 @@ def attention(found: StudyFile) -> str:
     return _markdown(["%", *(model.title for model in found.models), "uniform row"], rows)
 
 
+def layers(found: StudyFile) -> str:
+    """AUROC and mass of every map and control in each layer, which the means of `attention` hide."""
+    deepest = max(len(values) for model in found.models for values in model.layers.values())
+    rows = [
+        [f"{model.title}: {readable(name)}, {_METRICS[metric]}", *map(_share, values)] + ["–"] * (deepest - len(values))
+        for model in found.models
+        for name in READING_ORDER
+        for metric in ("auroc", "mass")
+        if (values := model.layers.get(f"{name}: {metric}")) is not None
+    ]
+    return _markdown(["%", *(f"layer {number}" for number in range(deepest))], rows)
+
+
 def differences(found: StudyFile) -> str:
     """What each model has more than the CLIP of its seed, in points, with the interval of the paired difference."""
     told = found.differences

@@ -14,7 +14,7 @@ from models.templates import TEMPLATE_SETS, TemplateSet
 from models.text_classifier import SLOT, text_classifier
 from train.data.sample import Reason
 from train.evaluation.embed import embed_pictures, placed
-from train.evaluation.labelled import Labelled, OneObjectScenes, one_object_scenes
+from train.evaluation.labelled import Labelled, OneObjectScenes
 from train.evaluation.metrics import Measured, label_ranks, mean_class_recall, within
 from train.evaluation.metrics import bootstrap_interval as bootstrap_interval
 from train.evaluation.spread import ALONE, Ranks
@@ -149,16 +149,6 @@ def _of_classes(scores: Tensor, owners: Tensor, count: int) -> Tensor:
     """Scores of phrases (n, S) -> of classes (n, K): the highest of each class's phrases."""
     lowest = scores.new_full((len(scores), count), -torch.inf)
     return lowest.scatter_reduce(1, owners.expand(len(scores), -1), scores, "amax")
-
-
-def zero_shot(model: LoadedModel, images: int = 500, seed: int = SEED) -> ZeroShotResult:
-    """Classify `images` scenes that hold one object each, drawn at twice the model's size and preprocessed by it.
-
-    Raises:
-        StudioError: fewer than one image.
-    """
-    side = 2 * max(model.preprocess_settings.input_size)
-    return of_scenes(classify(model, one_object_scenes(seed, images, side), SCENES), seed)
 
 
 def of_scenes(result: Classification, seed: int = SEED) -> ZeroShotResult:

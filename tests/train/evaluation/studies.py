@@ -33,6 +33,10 @@ def model_entry(variant: str, seed: int, mean: float = 0.6, gain: float = 0.05) 
         for own, start, metric in ((DIFFERENCE, "", "auroc"), (POSITIVE + DIFFERENCE, POSITIVE, "mass"))
     }  # fmt: skip
     values = [round(0.002 * number, 4) for number in range(16)]
+    both = (around(mean - 0.1), around(mean + 0.1))
+    by_map: dict[str, Any] = {name: {} for name in maps}
+    for name, metric in (key.split(": ") for key in keys):
+        by_map[name][metric] = {"layers": both, "mean": around(mean)}
     spoken = {"seed": 50021, "index": 6, "cosine": 0.4, "rows": 4, "cols": 4, "values": " ".join(map(str, values))}
     return {
         "model": {
@@ -43,7 +47,7 @@ def model_entry(variant: str, seed: int, mean: float = 0.6, gain: float = 0.05) 
         "result": {
             "chance": dict.fromkeys(NAMES, 0.25) | {key: 0.5 if key.endswith("auroc") else 0.12 for key in keys},
             "each": {key: packed((mean + noise).tolist()) for key in keys},
-            "attention": {"gains": gains},
+            "attention": {"maps": by_map, "gains": gains},
             "relevance": [{**spoken, "text": "a photo of an anchor"}, {**spoken, "text": "a photo of a <castle>"}],
         },
     }  # fmt: skip

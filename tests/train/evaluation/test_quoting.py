@@ -53,6 +53,13 @@ def test_markers_are_filled_and_the_rest_stays_to_the_byte(
     assert filled(text.replace("50.0", "51.0", 1), told) == text
 
 
+def test_every_layer_of_every_map_is_listed(found: StudyFile) -> None:
+    head, _, *rows = quotations(found)["layers"].splitlines()
+    assert head == "| % | layer 0 | layer 1 |"
+    assert "| CLIP, seed 1: A, AUROC | 50.0 (48.0 to 52.0) | 70.0 (68.0 to 72.0) |" in rows
+    assert len(rows) == len(set(rows)) == sum(len(model.layers) for model in found.models)
+
+
 def test_tables_hold_every_model_its_chance_and_its_differences(found: StudyFile) -> None:
     told = quotations(found)
     head = ["%", *(f"{variant}, seed {seed}" for variant in ("CLIP", "DiffCLIP") for seed in (0, 1))]

@@ -13,7 +13,7 @@ from models.errors import StudioError
 from models.templates import TemplateSet, template_set
 from train.evaluation.labelled import one_object_scenes, open_labelled_folder
 from train.evaluation.protocols import spaced
-from train.evaluation.zero_shot import SCENES, classify, of_scenes, zero_shot
+from train.evaluation.zero_shot import SCENES, classify, of_scenes
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,10 @@ def test_data_without_a_readable_picture_are_refused(clip: LoadedModel, tmp_path
 
 def test_scenes_take_any_templates_and_a_card_tells_of_their_own(clip: LoadedModel) -> None:
     scenes = one_object_scenes(7, 20, 64)
-    assert of_scenes(classify(clip, scenes, SCENES), 7) == zero_shot(clip, 20, 7)
+    own = classify(clip, scenes, SCENES)
+    told = of_scenes(own, 7)
+    assert (told.model, told.images, told.classes, told.seed) == (clip.name, 20, 108, 7)
+    assert told.top1 == own.top1.value
     other = classify(clip, scenes, template_set("openai-7"))
     assert (other.templates, other.images, other.classes) == ("openai-7", 20, 108)
     with pytest.raises(StudioError, match="A card tells of scenes under"):
