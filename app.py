@@ -2,8 +2,10 @@
 
 import os
 
+from models.allocator import share_one_heap
 from studio.ui import build_app, launch_settings
 
+share_one_heap()
 demo = build_app()
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
+from models.allocator import keep_freed_memory
 from models.errors import StudioError
 from train.accumulate import Samples
-from train.allocator import keep_freed_memory
 from train.checkpointing import Facts, digest, load_state, save_state
 from train.config import RunConfig, check_shares
 from train.data.batch import Batch

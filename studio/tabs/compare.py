@@ -172,8 +172,10 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
         **shared,
     )
     gr.on([w.rank.click, w.classes.submit, w.template.submit], rank_classes, [at.picture, *asked], w.scores, **shared)
-    w.viewer.select(_relevance_steps(bench), at.picture, w.viewer, **shared)
-    w.viewer.expand(_overview_steps(bench), None, w.viewer, **shared)
+    # The viewer sends one question at a time: `always_last` would send the first of several once more.
+    questions = {**shared, "trigger_mode": "multiple"}
+    w.viewer.select(_relevance_steps(bench), at.picture, w.viewer, **questions)
+    w.viewer.expand(_overview_steps(bench), None, w.viewer, **questions)
     demo.load(
         _opening(bench),
         asked,

@@ -14,11 +14,12 @@ from studio.examples import data_url
 from studio.failures import told_steps
 from studio.fields import filled_whole
 from studio.frame import preview
-from studio.looked_at import LONG_EVENT, LookedAt
+from studio.looked_at import LookedAt
 from studio.prompts import prompts_of
 from studio.service import Service
 from studio.similarity import BASELINES
-from studio.tabs.following import outdated_line, say_outdated, stopped_by
+from studio.stopping import Stopped
+from studio.tabs.following import long_run, outdated_line, say_outdated
 from studio.uploads import Upload
 from studio.viewer.explained import explained_html, status_line
 
@@ -76,8 +77,12 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
     with gr.Row():
         plots = [gr.Plot(show_label=False, visible=False, elem_id=f"duel-{kind}") for kind in ("deletion", "insertion")]
 
+    dueling = long_run()
+
     @told_steps
     def run_duel(
+        asked: float,
+        request: gr.Request,
         picture: Upload | None,
         left: str,
         right: str,
@@ -96,13 +101,17 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
         made, started = 0, time.monotonic()
         looks = [service.look(name, picture.image) for name in (left, right)]
         total = sum(passes_of_duel(MAPS[look.model.vision.differential], number) for look in looks)
-        for look in looks:
-            pixels = look.model.preprocess(picture.image)[0]
-            steps = duel(look, pixels, prompt, layers, baseline, number)  # pyright: ignore[reportArgumentType]
-            for passes in drained(steps, sides):
-                made += passes
-                progress((min(made, total), total), unit="passes")
-                yield gr.skip(), gr.skip(), gr.skip(), f"{made} of {total} passes"
+        try:
+            for look in looks:
+                pixels = look.model.preprocess(picture.image)[0]
+                steps = duel(look, pixels, prompt, layers, baseline, number)  # pyright: ignore[reportArgumentType]
+                for passes in dueling.stops.until(asked, request, drained(steps, sides)):
+                    made += passes
+                    progress((min(made, total), total), unit="passes")
+                    yield gr.skip(), gr.skip(), gr.skip(), f"{made} of {total} passes"
+        except Stopped:
+            yield gr.skip(), gr.skip(), gr.skip(), "Stopped."
+            return
         heading = f"“{prompt}” · {layers} · taken out: {baseline}"
         shown = preview(picture.image, (0, 0, picture.image.height, picture.image.width))
         shown.thumbnail((300, 300))
@@ -117,16 +126,15 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
         )
 
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    ran = run.click(
+    dueling.begun_by(
+        run.click,
         run_duel,
         [*at.inputs, prompts, text, depth, bare, points],
-        [table, *plots, status],
-        api_visibility="private",
+        outputs=[table, *plots, status],
         show_progress_on=[status],
-        **LONG_EVENT,
     )
-    stopped_by(stop, [ran], status, "Stopped.")
-    say_outdated(at, outdated, status, [run], [ran])
+    dueling.ended_by(stop.click)
+    say_outdated(at, outdated, status, [run], dueling)
     points.change(_cost, points, cost, trigger_mode="always_last", **private)
 
 

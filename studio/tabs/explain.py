@@ -24,13 +24,14 @@ from studio.explain_all import (
 )
 from studio.explained import PATCHES, PIXELS, explanations_value, words_html
 from studio.failures import told, told_steps
-from studio.looked_at import LONG_EVENT, LookedAt
+from studio.looked_at import LookedAt
 from studio.methods import FEWEST_STEPS, MOST_BACK, MOST_STEPS, Method, Relevance, described, unit_of
 from studio.prompts import prompts_of
 from studio.service import Service, vision_grid
 from studio.similarity import BASELINES
+from studio.stopping import Stopped
 from studio.tabs.duel import duel_section
-from studio.tabs.following import outdated_line, say_outdated, stopped_by
+from studio.tabs.following import long_run, outdated_line, say_outdated
 from studio.uploads import Upload
 from studio.viewer.explained import explained_html, status_line
 from studio.viewer.strip import map_strip
@@ -138,8 +139,12 @@ def _settings() -> list[Component]:
 def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
+    explaining = long_run()
+
     @told_steps
     def run(
+        asked: float,
+        request: gr.Request,
         picture: Upload | None,
         left: str,
         right: str,
@@ -158,15 +163,19 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         chosen = method_of(method, part, rule, back, steps, baseline)
         texts = prompts_of(prompts, service.example(picture.token))
         started, ready = time.monotonic(), 0
-        for state in explain_all(service, picture, (left, right), texts, chosen):
-            progress((min(state.made, state.total), state.total), unit="passes")
-            done = len(state.explanations)
-            if done == ready:
-                # The page is told of every batch, so that a run can be stopped there and no connection falls silent.
-                yield gr.skip(), gr.skip(), f"{state.made} of {state.total} passes"
-                continue
-            ready = done
-            yield _shown(picture, state, chosen, detail, time.monotonic() - started)
+        steps = explain_all(service, picture, (left, right), texts, chosen)
+        try:
+            for state in explaining.stops.until(asked, request, steps):
+                progress((min(state.made, state.total), state.total), unit="passes")
+                done = len(state.explanations)
+                if done == ready:
+                    # The page is told of every batch, so that no connection falls silent.
+                    yield gr.skip(), gr.skip(), f"{state.made} of {state.total} passes"
+                    continue
+                ready = done
+                yield _shown(picture, state, chosen, detail, time.monotonic() - started)
+        except Stopped:
+            yield gr.skip(), gr.skip(), "Stopped; what was ready stays."
 
     @told
     def settings_of(left: str, right: str, method: str, *others: Any) -> list[Any]:
@@ -184,26 +193,17 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
     def preset() -> tuple[str, str, str, int]:
         return RELEVANCE, "weights", "positive", 1
 
-    ran = gr.on(
-        [w.run.click],
-        run,
-        [*at.inputs, w.prompts, *w.settings],
-        [w.strip, w.words, w.status],
-        api_visibility="private",
-        show_progress_on=[w.status],
-        **LONG_EVENT,
-    )
     set_up = w.preset.click(preset, None, w.settings[:4], **private)
-    like_paper = set_up.then(
-        run,
-        [*at.inputs, w.prompts, *w.settings],
-        [w.strip, w.words, w.status],
-        api_visibility="private",
-        show_progress_on=[w.status],
-        **LONG_EVENT,
-    )
-    stopped_by(w.stop, [ran, like_paper], w.status, "Stopped; what was ready stays.")
-    say_outdated(at, w.outdated, w.status, [w.run, w.preset], [ran, like_paper])
+    for event in (w.run.click, set_up.then):
+        explaining.begun_by(
+            event,
+            run,
+            [*at.inputs, w.prompts, *w.settings],
+            outputs=[w.strip, w.words, w.status],
+            show_progress_on=[w.status],
+        )
+    explaining.ended_by(w.stop.click)
+    say_outdated(at, w.outdated, w.status, [w.run, w.preset], explaining)
     changes: list[Any] = [setting.change for setting in w.settings]  # pyright: ignore[reportAttributeAccessIssue]
     gr.on(
         [*changes, at.left.change, at.right.change],

@@ -1,12 +1,14 @@
 """How long runs end, by their Stop or because the picture or a model changed; short results are made again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
-from studio.looked_at import LookedAt
+from studio.looked_at import LONG_EVENT, LookedAt
+from studio.stopping import Stops
 
 OUTDATED = "From before the last change of picture or models: run it again for what is chosen now."
 _TEMPLATE = '<p class="studio-outdated" role="status" aria-live="polite">{{value}}</p>'
@@ -30,7 +32,37 @@ def outdated_line(elem_id: str) -> gr.HTML:
     )
 
 
-def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[gr.Button], running: list[Any]) -> None:
+@dataclass(frozen=True)
+class LongRun:
+    """A run of many passes that a page begins and can stop; see `studio.stopping`.
+
+    Its handler takes the page's time and the request first, and goes through its steps by `stops.until`.
+
+    Attributes:
+        clock: is never shown; an event is given the page's time in its stead.
+        stops: who asked for a stop.
+    """
+
+    clock: gr.Number
+    stops: Stops
+
+    def begun_by(self, event: Callable[..., Any], run: Callable[..., Any], inputs: list[Component], **more: Any) -> Any:
+        """Have an event (`button.click`, or the `then` of another) begin the run; `more` is for Gradio."""
+        settings = {**LONG_EVENT, "api_visibility": "private", **more}
+        return event(run, [self.clock, *inputs], js="(at, ...given) => [performance.now(), ...given]", **settings)
+
+    def ended_by(self, *events: Callable[..., Any]) -> None:
+        """Have events end what was asked for before; not through the queue, where they would wait."""
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+        gr.on(list(events), self.stops.stop, self.clock, js="() => performance.now()", **private)
+
+
+def long_run() -> LongRun:
+    """Make one, in the blocks that are open."""
+    return LongRun(gr.Number(visible=False), Stops())
+
+
+def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[gr.Button], running: LongRun) -> None:
     """Have a long run ended, and its results called old, by a change of picture or models.
 
     A run that went on would answer for a picture that is no longer chosen.
@@ -40,18 +72,11 @@ def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[
         line: made by `outdated_line`.
         result: what the run writes first, be it how far it is; while that is empty there is nothing that could be old.
         runs: the buttons that begin a run, which makes the line empty.
-        running: the events of a run.
+        running: the run.
     """
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     said = f"(result) => (result ? {OUTDATED!r} : '')"
-    gr.on([at.picture.change, at.left.change, at.right.change], None, result, line, js=said, cancels=running, **private)
+    changes: list[Any] = [at.picture.change, at.left.change, at.right.change]
+    gr.on(changes, None, result, line, js=said, **private)
+    running.ended_by(*changes)
     gr.on([run.click for run in runs], None, None, line, js="() => ''", **private)
-
-
-def stopped_by(stop: gr.Button, running: list[Any], said: Component, value: str) -> None:
-    """Have a button end a run, and the line that said how far it was hold `value` from then on.
-
-    Not through the queue, where an event that comes while Gradio closes the stream of a cancelled run can be lost. The
-    run ends in any case; Gradio's client may still set "Error" beside the line, or its last progress in it.
-    """
-    stop.click(lambda: value, None, said, cancels=running, queue=False, api_visibility="private")

@@ -14,11 +14,12 @@ from studio.failures import told, told_steps
 from studio.fields import filled_whole
 from studio.intervened_maps import map_choice, maps_value
 from studio.intervening import changed_model
-from studio.looked_at import LONG_EVENT, MODEL_EVENT, LookedAt
+from studio.looked_at import MODEL_EVENT, LookedAt
 from studio.outcome import message_html, outcome_html
 from studio.service import Service
+from studio.stopping import Stopped
 from studio.sweeping import Sweep, swept_models
-from studio.tabs.following import click_if_seen, outdated_line, say_outdated, stopped_by
+from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated
 from studio.uploads import Upload, picture_field
 from studio.viewer.bench import edit_bench
 from studio.viewer.gallery import gallery
@@ -209,24 +210,25 @@ def _wire_other(w: _Widgets, examples: tuple[Example, ...]) -> None:
 
 
 def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
+    sweeping = long_run()
+
     @told_steps
-    def sweep(picture: Upload | None, left: str, right: str, *asked: Any) -> Iterator[tuple[Any, ...]]:
+    def sweep(
+        since: float, request: gr.Request, picture: Upload | None, left: str, right: str, *asked: Any
+    ) -> Iterator[tuple[Any, ...]]:
         if picture is None:
             raise StudioError(NO_PICTURE)
-        for step in swept_models(service, picture, (left, right), *asked):
-            yield _shown_sweeps(step)
+        steps = swept_models(service, picture, (left, right), *asked)
+        try:
+            for step in sweeping.stops.until(since, request, steps):
+                yield _shown_sweeps(step)
+        except Stopped:
+            yield message_html("Stopped; what was swept so far is let go."), *[gr.skip()] * len(w.plots)
 
-    running = w.sweep.click(
-        sweep,
-        [*at.inputs, *w.asked, w.tower, w.only],
-        [w.swept, *w.plots],
-        trigger_mode="once",
-        api_visibility="private",
-        show_progress="hidden",
-        **LONG_EVENT,
-    )
-    stopped_by(w.stop, [running], w.swept, message_html("Stopped; what was swept so far is let go."))
-    say_outdated(at, w.outdated, w.swept, [w.sweep], [running])
+    inputs = [*at.inputs, *w.asked, w.tower, w.only]
+    sweeping.begun_by(w.sweep.click, sweep, inputs, outputs=[w.swept, *w.plots], show_progress="hidden")
+    sweeping.ended_by(w.stop.click)
+    say_outdated(at, w.outdated, w.swept, [w.sweep], sweeping)
 
 
 def _filled(service: Service, names: tuple[str, str], edits: tuple[Any, Any], layer: float) -> tuple[Any, ...]:

@@ -12,12 +12,13 @@ from models.presets import PRESETS
 from studio.examples import Example
 from studio.failures import told, told_steps
 from studio.fields import filled_whole
-from studio.looked_at import LONG_EVENT, MODEL_EVENT, LookedAt
+from studio.looked_at import MODEL_EVENT, LookedAt
 from studio.panels import SOURCES
 from studio.service import Service
 from studio.sparsity import RULES, same_patch
 from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity, sweep_shown
-from studio.tabs.following import click_if_seen, outdated_line, say_outdated, stopped_by
+from studio.stopping import Stopped
+from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated
 from studio.uploads import Upload, picture_field
 from studio.viewer.painter import mask_painter, painter_value
 from studio.viewer.strip import map_strip
@@ -261,18 +262,37 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         assert patch is not None
         return f"{patch[0]}, {patch[1]}"
 
+    sweeping, segmenting = long_run(), long_run()
+
     @told_steps
-    def sweep(picture: Upload | None, left: str, right: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        for said, figure in sweep_shown(service, _given(picture), (left, right), Controls(*values)):
-            yield _said(said), gr.skip() if figure is None else gr.Plot(figure, visible=True)
+    def sweep(
+        asked: float, request: gr.Request, picture: Upload | None, left: str, right: str, *values: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        steps = sweep_shown(service, _given(picture), (left, right), Controls(*values))
+        try:
+            for said, figure in sweeping.stops.until(asked, request, steps):
+                yield _said(said), gr.skip() if figure is None else gr.Plot(figure, visible=True)
+        except Stopped:
+            yield _said("Stopped."), gr.skip()
 
     @told_steps
     def segment(
-        picture: Upload | None, left: str, right: str, preset: str, background: float, rules: list[str], *values: Any
+        asked: float,
+        request: gr.Request,
+        picture: Upload | None,
+        left: str,
+        right: str,
+        preset: str,
+        background: float,
+        rules: list[str],
+        *values: Any,
     ) -> Iterator[tuple[Any, ...]]:
         steps = segment_shown(service, _given(picture), (left, right), Controls(*values), preset, background, rules)
-        for said, *strips in steps:
-            yield _said(said), *(gr.HTML(value=strip, visible=strip is not None) for strip in strips)
+        try:
+            for said, *strips in segmenting.stops.until(asked, request, steps):
+                yield _said(said), *(gr.HTML(value=strip, visible=strip is not None) for strip in strips)
+        except Stopped:
+            yield _said("Stopped."), gr.skip(), gr.skip()
 
     @told
     def paint(picture: Upload | None) -> dict[str, Any]:
@@ -291,14 +311,15 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     w.strip.select(ask_patch, at.inputs, w.query, **shared).then(
         show, everything, shown, trigger_mode="always_last", **shared
     )
-    long: dict[str, Any] = {**shared, **LONG_EVENT}
-    sweeping = w.sweep.click(sweep, everything, [w.swept, w.figure], **long)
-    stopped_by(w.stop_sweep, [sweeping], w.swept, _said("Stopped."))
+    hidden: dict[str, Any] = {"show_progress": "hidden"}
+    sweeping.begun_by(w.sweep.click, sweep, everything, outputs=[w.swept, w.figure], **hidden)
     settings = [w.preset, w.background, w.rules]
-    segmenting = w.segment.click(segment, [*at.inputs, *settings, *w.controls], [w.segmented, *w.segments], **long)
-    stopped_by(w.stop, [segmenting], w.segmented, _said("Stopped."))
-    say_outdated(at, w.sweep_outdated, w.swept, [w.sweep], [sweeping])
-    say_outdated(at, w.outdated, w.segmented, [w.segment], [segmenting])
+    inputs = [*at.inputs, *settings, *w.controls]
+    segmenting.begun_by(w.segment.click, segment, inputs, outputs=[w.segmented, *w.segments], **hidden)
+    sweeping.ended_by(w.stop_sweep.click)
+    segmenting.ended_by(w.stop.click)
+    say_outdated(at, w.sweep_outdated, w.swept, [w.sweep], sweeping)
+    say_outdated(at, w.outdated, w.segmented, [w.segment], segmenting)
     w.paint.click(paint, at.picture, w.painter, api_visibility="private", show_progress="hidden")
 
 

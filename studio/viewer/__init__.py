@@ -29,6 +29,7 @@ SCRIPTS = (
     "captions",
     "pointer",
     "swipe",
+    "questions",
     "relevance",
     "overview",
     "link",

@@ -78,10 +78,11 @@ async function load() {
     S.picture = value.picture;
   }
   say('');
-  if (S.token !== value.token) { S.query = null; S.text = value.text; S.relevanceAsked = null; }
+  if (S.token !== value.token) { S.query = null; S.text = value.text; S.relevanceFailed = null; }
   if (!S.settings.length || S.left !== value.left || S.right !== value.right) S.settings = value.defaults.map((panel) => ({ ...panel }));
   Object.assign(S, { token: value.token, run: value.run, left: value.left, right: value.right, hover: null, ready: false });
   if (value.link && Object.keys(value.link).length) applyLink(value.link);
+  S.overview.failed = null;
   settlePending(value);
   settle();
   $('.empty').hidden = true;

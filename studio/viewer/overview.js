@@ -8,15 +8,16 @@ const overviewQuestion = () => ({ token: S.token, models: overviewModels(), over
 const statisticNow = () => props.value.statistics.find(({ name }) => name === S.overview.statistic);
 
 function wireOverview() {
+  const again = () => { S.overview.failed = null; showOverview(); };
   $('.overview-toggle').addEventListener('click', () => {
     S.overview.open = !S.overview.open;
     $('.overview-toggle').setAttribute('aria-expanded', String(S.overview.open));
     $('.overview-toggle').textContent = S.overview.open ? 'Hide overview' : 'Show overview';
     $('.overview-body').hidden = !S.overview.open;
-    if (S.overview.open && S.ready) showOverview();
+    if (S.overview.open && S.ready) again();
   });
-  $('.statistic').addEventListener('change', (event) => { S.overview.statistic = event.target.value; showOverview(); });
-  $('.over').addEventListener('change', (event) => { S.overview.over = event.target.value; fillStatistics(); showOverview(); });
+  $('.statistic').addEventListener('change', (event) => { S.overview.statistic = event.target.value; again(); });
+  $('.over').addEventListener('change', (event) => { S.overview.over = event.target.value; fillStatistics(); again(); });
 }
 
 function fillStatistics() {
@@ -26,18 +27,17 @@ function fillStatistics() {
   $('.statistic').value = S.overview.statistic;
 }
 
-// Draws what is known; asks once for what is not.
+// Draws what is known and asks for what is not, but not again for what failed.
 function showOverview() {
   if (!S.overview.open) return;
   const asked = overviewQuestion();
   const key = JSON.stringify(asked);
   const answer = overviews.get(key);
   if (answer) { drawOverview(answer); return; }
-  if (S.overview.asked === key) return;
-  S.overview.asked = key;
+  if (key === S.overview.failed || key === questionOf('expand')) return;
   $('.overview').setAttribute('aria-busy', 'true');
   fillProgress(0, 1, 'waiting …');
-  trigger('expand', asked);
+  putQuestion('expand', asked);
 }
 
 function fillProgress(done, of, text) {
@@ -56,14 +56,20 @@ function overviewCame() {
     overviews.set(key, got);
     if (overviews.size > KEPT_OVERVIEWS) overviews.delete(overviews.keys().next().value);
   }
-  if (key !== S.overview.asked) return;
-  if (got.error) {
+  if (key !== questionOf('expand')) return;
+  const wanted = S.overview.open && key === JSON.stringify(overviewQuestion());
+  if (!got.layers && !got.error) {
+    heardOf('expand');
+    if (wanted) fillProgress(got.done, got.of, `layer ${got.done} of ${got.of}`);
+    return;
+  }
+  answered('expand');
+  if (got.error) S.overview.failed = key;
+  if (got.error && wanted) {
     $('.overview progress').hidden = true;
     $('.overview-state').textContent = got.error;
-  } else if (!got.layers) { fillProgress(got.done, got.of, `layer ${got.done} of ${got.of}`); return; }
-  S.overview.asked = null;
-  $('.overview').setAttribute('aria-busy', 'false');
-  if (got.layers) showOverview();
+    $('.overview').setAttribute('aria-busy', 'false');
+  } else showOverview();
 }
 
 const written = (statistic, value) => (value === null || value === undefined ? '–' : statistic.percent ? percent(value) : rounded(value, Math.abs(value) >= 10 ? 1 : 2));

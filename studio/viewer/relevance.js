@@ -25,7 +25,7 @@ function relevanceWords() {
   ].join(' ');
 }
 
-// Ask for what is missing. What was asked last is remembered, so that an answer that fails is not asked for ever.
+// Ask for what is missing. What failed is remembered, so that it is not asked for ever.
 function askRelevance() {
   const panels = wanting();
   $('.speaking').hidden = !panels.length;
@@ -33,16 +33,15 @@ function askRelevance() {
   const missing = panels.filter((model) => !relevanceOf(model));
   if (!missing.length) return;
   const asked = { token: props.value.token, models: missing, text: S.text.trim(), first: S.from };
-  if (JSON.stringify(asked) === S.relevanceAsked) return;
-  S.relevanceAsked = JSON.stringify(asked);
-  $('.speaking-state').textContent = 'working …';
-  trigger('select', asked);
+  if (JSON.stringify(asked) === S.relevanceFailed) return;
+  if (questionOf('select') === null) $('.speaking-state').textContent = 'working …';
+  putQuestion('select', asked);
 }
 
 function relevanceCame() {
   const got = props.relevance;
   if (!got) return;
-  if (got.progress) { $('.speaking-state').textContent = got.progress; return; }
+  if (got.progress) { heardOf('select'); $('.speaking-state').textContent = got.progress; return; }
   $('.speaking-state').textContent = got.error ?? '';
   for (const answer of got.answers ?? []) {
     const key = JSON.stringify([answer.model, answer.token, answer.text, answer.first]);
@@ -50,7 +49,8 @@ function relevanceCame() {
     relevances.set(key, answer);
   }
   while (relevances.size > KEPT_RELEVANCE) relevances.delete(relevances.keys().next().value);
-  S.relevanceAsked = null;
+  S.relevanceFailed = got.error ? questionOf('select') : null;
+  answered('select');
   show();
 }
 
@@ -68,7 +68,7 @@ function wireRelevance() {
   const again = () => {
     S.text = $('.text').value.slice(0, 400);
     S.from = $('.from').value === '' ? null : Number($('.from').value);
-    S.relevanceAsked = null;
+    S.relevanceFailed = null;
     if (S.ready) show();
   };
   $('.text').addEventListener('change', again);

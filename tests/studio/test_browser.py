@@ -283,6 +283,7 @@ def test_a_run_that_the_server_let_go_is_run_again_by_itself(
         first.page.goto(url)
         first.wait_shown(token=scenes[0].token)
         second.page.goto(url)
+        second.wait_shown(token=scenes[0].token)
         second.page.locator("#scenes button").nth(1).click()
         second.wait_shown(token=scenes[1].token)
         first.slide("layer", 0)

@@ -143,6 +143,8 @@ def test_stop_ends_a_run_and_what_was_ready_stays(tab: Studio) -> None:
         made = len(runs)
         tab.page.wait_for_timeout(1500)
         assert len(runs) == made
+    expect(status).to_have_text("Stopped; what was ready stays.")
+    expect(tab.page.locator("#explain-status .error")).to_have_count(0)
     expect(tab.page.locator("#explain-strip .panel")).to_have_count(before)
 
 

@@ -1,7 +1,10 @@
 """Panels of Compare in a real Chromium: added, removed, turned round, laid on each other, linked to and taken away."""
 
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -10,10 +13,12 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, expect
 
 from models import LoadedModel, attention_maps, load_model, open_picture, record, statistics
+from studio import overview, speaking
 from studio.examples import load_examples, picture_token
 from studio.service import vision_grid
 
 SHIPPED = ("clip-scenes", "diffclip-scenes")
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +118,47 @@ def test_relevance_is_worked_out_for_a_text_and_other_maps_do_not_move(studio: S
     studio.choose(0, "kind", "weights")
     expect(studio.viewer.locator(".speaking")).to_be_hidden()
     assert (studio.pixels(1) == before).all()
+
+
+def slowed(work: Callable[..., T], seconds: float) -> Callable[..., T]:
+    """The same, as a larger model would do it."""
+
+    def slow(*args: Any, **named: Any) -> T:
+        time.sleep(seconds)
+        return work(*args, **named)
+
+    return slow
+
+
+def test_a_second_model_asked_for_relevance_while_the_first_is_at_work_gets_its_own(
+    studio: Studio, models: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speaking, "map_gradients", slowed(speaking.map_gradients, 0.5))
+    asked: list[str] = []
+    studio.page.on("request", lambda request: asked.append(request.url))
+    studio.choose(0, "kind", "relevance")
+    studio.choose(1, "kind", "relevance")
+    messages = studio.viewer.locator(".message")
+    expect(messages.nth(1)).not_to_have_text("")
+    expect(messages).to_have_text([""] * 4)
+    expect(studio.viewer.locator(".speaking-state")).to_have_text("")
+    for model in models:
+        expect(studio.viewer.locator(".relevance-note")).to_contain_text(model.title)
+    studio.page.wait_for_timeout(1500)
+    assert sum("queue/join" in url for url in asked) <= 3, "it asked on and on"
+
+
+def test_an_overview_of_other_rows_that_is_wanted_meanwhile_is_the_one_that_is_drawn(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "_layer", slowed(overview._layer, 0.2))
+    state = studio.viewer.locator(".overview-state")
+    studio.viewer.locator(".overview-toggle").click()
+    expect(state).to_contain_text(re.compile("layer [1-9]"))
+    studio.viewer.locator(".over").select_option("all")
+    expect(studio.viewer.locator(".overview-meaning")).to_contain_text("mean over the rows of all tokens")
+    expect(state).to_have_text("")
+    expect(studio.viewer.locator(".overview")).to_have_attribute("aria-busy", "false")
 
 
 def test_the_swipe_lays_two_panels_on_each_other(studio: Studio) -> None:

@@ -1,6 +1,9 @@
 """Sparsity in a real Chromium: α makes the zeros that are hatched, and a picture is segmented by what was typed."""
 
 import re
+import time
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from models import LoadedModel, Normalizer, attention_maps, load_model, localisation, open_picture, record, statistics
 from models.localisation import patch_coverage
+from studio import sparsity_sweep, sparsity_view
 from studio.examples import load_examples
 from studio.service import vision_grid
 from studio.truth import scene_truth
@@ -110,11 +114,19 @@ def test_the_left_model_gets_the_alpha_that_leaves_it_as_many_keys_as_the_right_
     expect(note).to_contain_text(f"{models[0].title} α = 2;")
 
 
-def test_a_sweep_can_be_stopped_and_leaves_no_curves(tab: Studio) -> None:
+def test_a_sweep_can_be_stopped_and_leaves_no_curves(tab: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*asked: Any) -> Iterator[Any]:
+        for curves in sparsity_sweep.sweep_alpha(*asked):
+            time.sleep(0.5)  # as for a larger model, so that there is something to stop
+            yield curves
+
+    monkeypatch.setattr(sparsity_view, "sweep_alpha", slow)
     tab.page.locator("#sparsity-sweep").click()
     expect(tab.page.locator("#sparsity-swept")).to_contain_text("values of α")
     tab.page.locator("#sparsity-sweep-stop").click()
+    expect(tab.page.locator("#sparsity-swept")).to_have_text("Stopped.")
     tab.page.wait_for_timeout(3000)  # in which the rest would be done
+    expect(tab.page.locator("#sparsity-swept")).to_have_text("Stopped.")
     expect(tab.page.locator("#sparsity-figure .js-plotly-plot")).to_have_count(0)
 
 

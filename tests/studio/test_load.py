@@ -101,7 +101,9 @@ def test_everyone_gets_the_answer_to_their_own_question(page: RawPage, folders: 
 
 SERVE = """
 import sys
+from models.allocator import share_one_heap
 from studio.ui import build_app, launch_settings
+share_one_heap()
 demo = build_app(sys.argv[2:], recording_bytes=int(sys.argv[1]) * 2**20)
 _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
 print("at", address, flush=True)
