@@ -74,7 +74,8 @@ def _or_why(key: str, title: str, run: Callable[[], Run]) -> Run:
     try:
         return run()
     except StudioError as error:
-        return Run(key, title, str(error))
+        # The title stands before it on the page, and may be the name with which the sentence begins.
+        return Run(key, title, str(error).removeprefix(f"{title} "))
 
 
 def run_of_model(service: Service, name: str) -> Run:

@@ -20,6 +20,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "drawing": ("patches", "smooth"),
     "aside": ("none", "sinks", "prefix"),
 }
+_RULES = {
+    "layer": "a whole number from 0",
+    "from": "a whole number from 0",
+    "alpha": "a number from 1 to 2",
+    "query": "“row.column.model” with a model that is here",
+}
 _LARGEST = 9999
 
 
@@ -64,16 +70,14 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
     state: dict[str, Any] = {}
     if len(panels) >= FEWEST:
         state["panels"] = panels
-    for key, choices in CHOICES.items():
-        if single.get(key) in choices:
-            state[key] = single[key]
-    for key in ("layer", "from"):
-        if (number := _whole(single.get(key))) is not None:
-            state[key] = number
-    if (alpha := _alpha(single.get("alpha"))) is not None:
-        state["alpha"] = alpha
-    if (query := _query(single.get("query", ""), known)) is not None:
-        state["query"] = query
+    read = {key: single[key] if single.get(key) in choices else None for key, choices in CHOICES.items()}
+    read |= {key: _whole(single.get(key)) for key in ("layer", "from")}
+    read |= {"alpha": _alpha(single.get("alpha")), "query": _query(single.get("query", ""), known)}
+    for key, value in read.items():
+        if value is not None:
+            state[key] = value
+        elif single.get(key):
+            remarks.append(f"The link's {key} “{single[key][:80]}” is left out: it is not {_rule(key)}.")
     text = single.get("text", "").strip()[:LONGEST_TEXT]
     if text:
         state["text"] = text
@@ -97,6 +101,11 @@ def _panel(text: str, known: Known) -> Panel:
     own = name.startswith("own.") and not known(name)
     asked = {"kind": kind, "head": head if head == "mean" else _whole(head), "model": name[4:] if own else name}
     return checked_panel(asked | {"own": own}, known)
+
+
+def _rule(key: str) -> str:
+    """What the value of a key must be, in words."""
+    return " or ".join(CHOICES[key]) if key in CHOICES else _RULES[key]
 
 
 def _whole(text: str | None) -> int | None:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from models import StudioError, available_models
@@ -99,7 +100,11 @@ class Policy:
         if text.startswith(OPEN_CLIP):
             architecture, _, tag = text.removeprefix(OPEN_CLIP).partition("/")
             return f"{OPEN_CLIP}{architecture}/{self.path(tag)}" if _FILE.search(tag) else text
-        return str(self.path(text))
+        try:
+            return str(self.path(text))
+        except StudioError as error:
+            near = get_close_matches(text, available_models(), 1)
+            raise StudioError(f"{error} Did you mean {near[0]}?" if near else str(error)) from None
 
     def path(self, text: str) -> Path:
         """The file or folder that a person named, from anywhere or from a root; it must lie under one of the roots.

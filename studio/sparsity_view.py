@@ -36,6 +36,10 @@ from studio.zeroshot import parse_prompts
 Match = Literal["the same α", "left has the right's support", "both have top-k's support"]
 MATCHES: tuple[Match, ...] = get_args(Match)
 NO_PICTURE = "There is no picture: choose a file, or one of the example scenes."
+# It stands in the place of the answers, under their heading.
+READOUT_ANSWERS = (
+    '<p class="sg-said">A readout changes nothing that a model says. Choose intervention to run the models so.</p>'
+)
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,8 @@ class Shown:
     Attributes:
         strip: of the maps.
         grids: tables by layer and head, as HTML.
-        answers: tables of similarities, as HTML.
-        said: how far it is, or what is to be said of the answers.
+        answers: tables of similarities, or why there are none, as HTML.
+        said: how far it is, or what is to be said of a model without tables.
     """
 
     strip: dict[str, Any]
@@ -124,6 +128,8 @@ def show_sparsity(service: Service, upload: Upload, names: tuple[str, str], cont
         StudioError: a setting that makes no sense for either model; of one model it is said in its panel.
     """
     mode = _checked_mode(controls.mode)
+    # Read before anything is shown, so that what was there stays when they are wrong.
+    prompts = parse_prompts(controls.classes, controls.template) if mode == "intervention" else []
     sides = _sides(service, upload, names, controls, truth_of(service, upload, controls))
     panels: list[MapPanel] = []
     runs: list[SparseRun] = []
@@ -145,10 +151,8 @@ def show_sparsity(service: Service, upload: Upload, names: tuple[str, str], cont
     tables, said = _grids(runs)
     grids = grids_html(tables, f"Support by layer and head. {_words(sides, controls, mode)}")
     if mode == "readout":
-        said.append("A readout changes nothing that a model says. Choose intervention to run the models so.")
-        yield Shown(strip, grids, "", " ".join(said))
+        yield Shown(strip, grids, READOUT_ANSWERS, " ".join(said))
         return
-    prompts = parse_prompts(controls.classes, controls.template)
     caption = f"Similarity to each class, with the model run as changed. {_words(sides, controls, mode)}"
     done: dict[int, Answers] = {}
     for at, run in enumerate(runs):
@@ -296,17 +300,19 @@ def _matched(side: _Side, right: _Side, controls: Controls) -> _Side:
                 return side
             share = layer_support(read_out(right.look, right.asked), controls.at)
         else:
-            share = _keep(controls.keep) / vision_grid(side.model).tokens
+            tokens = vision_grid(side.model).tokens
+            share = _keep(controls.keep, tokens) / tokens
         alpha = alpha_for_support(side.look, side.asked, controls.at, share)
     except StudioError as error:
         return replace(side, look=None, message=str(error))
     return replace(side, asked=replace(side.asked, alpha=alpha))
 
 
-def _keep(keep: float | None) -> int:
-    if keep is None or not keep >= 1:
-        raise StudioError(f"Keeping {keep} keys is impossible: give a whole number of at least 1.")
-    return round(keep)
+def _keep(keep: float | None, tokens: int) -> int:
+    number = filled_whole(keep, "k of top-k")
+    if not 1 <= number <= tokens:
+        raise StudioError(f"Of {tokens} keys {number} cannot be kept: write a whole number from 1 to {tokens}.")
+    return number
 
 
 def _alpha(alpha: Any) -> float:

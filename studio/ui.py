@@ -52,7 +52,7 @@ def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int =
         with gr.Row(equal_height=False, elem_classes="studio-page"):
             with gr.Column(elem_classes="studio-looked-at"):
                 looked_at = choose_what_is_looked_at(service, examples)
-            with gr.Column(elem_classes="studio-tabs"), gr.Tabs():
+            with gr.Column(elem_classes="studio-tabs"), gr.Tabs(overflow_behavior="wrap"):
                 with gr.Tab("Compare", id="compare"):
                     compare_tab(demo, looked_at, service, examples)
                 with gr.Tab("Sparsity", id="sparsity") as tab:

@@ -57,3 +57,13 @@ def picture_field(**settings: Any) -> gr.Image:
     field = gr.Image(type="pil", sources=["upload", "clipboard"], buttons=["fullscreen"], **settings)
     field.preprocess = _load  # pyright: ignore[reportAttributeAccessIssue]
     return field
+
+
+def emptied_if_unreadable(field: gr.Image) -> None:
+    """Have a file that is no picture refused when it is given, and its place left empty, not when it is used."""
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    field.upload(_taken, field, None, **private).failure(None, None, field, js="() => null", **private)
+
+
+def _taken(_: Upload | None) -> None:
+    """The field's loader has read it, and refused what it could not."""

@@ -1,4 +1,6 @@
-"""Tiny real models that every test may share; they are read only."""
+"""Tiny real models that every test may share; they are read only. Every test computes with one thread."""
+
+import os
 
 import pytest
 import torch
@@ -6,6 +8,16 @@ from tiny import CAPTIONS, tiny_model
 
 from models.loaded import LoadedModel
 from models.tokenizer import DomainTokenizer, train_tokenizer
+
+
+def pytest_configure() -> None:
+    """One thread, here and in the programs that tests start.
+
+    The models are so small that a second one only waits for the first; on a machine with other work it waits for long,
+    and the order of sums would depend on the machine.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -52,13 +52,20 @@ def export_run(run: Path, out: Path) -> Path:
 
 
 def _copy(run: Path, out: Path) -> None:
-    shutil.copytree(run / CHECKPOINT, out, copy_function=shutil.copyfile)
+    _copy_folder(run / CHECKPOINT, out)
     for step, folder in kept_steps(run).items():
-        shutil.copytree(folder, out / STEPS / str(step), copy_function=shutil.copyfile)
+        _copy_folder(folder, out / STEPS / str(step))
     shutil.copyfile(run / LOG, out / LOG)
     shutil.copyfile(run / CONFIG, out / RUN_CONFIG)
     if (run / MEASURED).exists():
         shutil.copyfile(run / MEASURED, out / MEASURED)
+
+
+def _copy_folder(folder: Path, out: Path) -> None:
+    """A folder with all that is in it; what cannot be written ends it at once, with the system's own error."""
+    out.mkdir(parents=True)
+    for path in folder.iterdir():
+        (_copy_folder if path.is_dir() else shutil.copyfile)(path, out / path.name)
 
 
 def check_exported(folder: Path) -> None:

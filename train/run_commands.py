@@ -17,10 +17,12 @@ measurement that was cut is made then. A second Ctrl-C ends it at once. The exit
 While the data are opened, SIGTERM and SIGUSR1 leave that at once with status 0, and Ctrl-C ends the program.
 
 Under torchrun, a signal to one of the processes stops all of them after the same step, with the state saved once.
-torchrun passes SIGTERM and SIGINT on to them, waits 30 seconds before it kills them, and leaves with a status of its
-own. SIGUSR1 it does not pass on but is ended by it, so send that to a process of the run; one is enough, and there is
-no limit of 30 seconds: kill -USR1 $(pgrep -P NUMBER_OF_TORCHRUN | head -n 1). On Windows, torchrun needs USE_LIBUV=0
-in the environment.
+torchrun passes SIGTERM and SIGINT on to them, waits 30 seconds before it kills them, and then leaves with status 1,
+though all is saved. SIGUSR1 it does not pass on: it is ended by it, and the run goes on without it. So send that to a
+process of the run: one is enough, there is no limit of 30 seconds, and torchrun leaves with status 0:
+kill -USR1 $(pgrep -P NUMBER_OF_TORCHRUN | head -n 1). An error is told by all processes, which leave with status 2;
+torchrun then leaves with 1, as where one of them is killed. The same command goes on from the state that was saved
+last. On Windows, torchrun needs USE_LIBUV=0 in the environment.
 """
 PLAN = """\
 examples:

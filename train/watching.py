@@ -186,7 +186,8 @@ class Watch:
 
     def _track(self, line: Mapping[str, Any], step: int) -> None:
         if self.trackers:
-            numbers = flat(line)
+            # The step is told beside the numbers; among them, trackio has that name for itself and warns at every line.
+            numbers = flat({key: value for key, value in line.items() if key != "step"})
             for tracker in self.trackers:
                 tracker.log(numbers, step)
 

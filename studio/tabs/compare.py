@@ -1,5 +1,6 @@
 """The tab on which models read one picture, panel beside panel."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -69,8 +70,8 @@ class _Bench:
         scene = tokens.index(picture.token) if picture.token in tokens else -1
         text = first_text(self.service, picture.token, classes, template)
         value = view_value(self.service, picture, looks, missing, text, link.state if link else None)
-        if link and link.remarks:
-            value["note"] = " ".join([*link.remarks, value["note"]]).strip()
+        if link:
+            value["note"] = " ".join([*link.remarks, *_too_deep(link, looks), value["note"]]).strip()
         return value, _ranked((looks[0], looks[1]), classes, template), scene
 
     def linked(self, link: Link) -> Upload | None:
@@ -229,7 +230,7 @@ def _relevance_steps(bench: _Bench) -> Callable[..., Any]:
                 answers.append(bench.relevance.relevance(question, picture.image))
             yield gr.HTML(relevance={"answers": answers})
         except StudioError as error:
-            yield gr.HTML(relevance={"error": str(error)})
+            yield gr.HTML(relevance=_failed(error))
 
     return work_out_relevance
 
@@ -251,9 +252,22 @@ def _overview_steps(bench: _Bench) -> Callable[..., Any]:
             for step in steps:
                 yield gr.HTML(overview=step | {"asked": asked})
         except StudioError as error:
-            yield gr.HTML(overview={"error": str(error), "asked": asked})
+            yield gr.HTML(overview=_failed(error) | {"asked": asked})
 
     return show_overview
+
+
+def _too_deep(link: Link, looks: list[Look]) -> list[str]:
+    """A sentence where a link names a layer that none of the models has."""
+    asked, last = link.state.get("layer", 0), max(look.model.vision.layers for look in looks) - 1
+    if not asked > last >= 0:
+        return []
+    return [f"The link's layer {asked} is past the last one of these models: shown is {last}."]
+
+
+def _failed(error: StudioError) -> dict[str, Any]:
+    """What is wrong, told anew each time: the page does not notice an answer that is equal to the one before."""
+    return {"error": str(error), "at": time.monotonic_ns()}
 
 
 def _data_of(event: gr.EventData) -> dict[str, Any]:

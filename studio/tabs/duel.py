@@ -12,7 +12,7 @@ from studio.duel import DEPTHS, FEWEST_POINTS, MOST_POINTS, SEEDS, Side, duel, p
 from studio.duel_figure import areas_table, curve_figure
 from studio.examples import data_url
 from studio.failures import told_steps
-from studio.fields import filled_whole
+from studio.fields import filled_whole, number_slider
 from studio.frame import preview
 from studio.looked_at import LookedAt
 from studio.prompts import prompts_of
@@ -64,7 +64,7 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
             bare = gr.Dropdown(
                 list(BASELINES), value=BASELINES[0], label="Bare picture", elem_id="duel-baseline", interactive=True
             )
-            points = gr.Slider(
+            points = number_slider(
                 FEWEST_POINTS, MOST_POINTS, POINTS, step=1, label="Steps", elem_id="duel-points", interactive=True
             )
         with gr.Column(scale=2, min_width=180):

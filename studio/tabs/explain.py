@@ -24,6 +24,7 @@ from studio.explain_all import (
 )
 from studio.explained import PATCHES, PIXELS, explanations_value, words_html
 from studio.failures import told, told_steps
+from studio.fields import number_slider
 from studio.looked_at import LookedAt
 from studio.methods import FEWEST_STEPS, MOST_BACK, MOST_STEPS, Method, Relevance, described, unit_of
 from studio.prompts import prompts_of
@@ -129,8 +130,8 @@ def _settings() -> list[Component]:
         method,
         gr.Radio(PARTS, value="weights", label="Map", **shared("part")),
         gr.Dropdown(RULES, value="positive", label="What counts of map × gradient", **shared("rule")),
-        gr.Slider(1, MOST_BACK, 1, step=1, label="Layers, counted from the last", **shared("back")),
-        gr.Slider(FEWEST_STEPS, MOST_STEPS, 32, step=4, label="Steps", **shared("steps")),
+        number_slider(1, MOST_BACK, 1, step=1, label="Layers, counted from the last", **shared("back")),
+        number_slider(FEWEST_STEPS, MOST_STEPS, 32, step=4, label="Steps", **shared("steps")),
         gr.Dropdown(bare, value=bare[0], label="Bare picture", **shared("baseline")),
         gr.Radio(details, value=PATCHES, label="Shown", **shared("detail")),
     ]
@@ -163,9 +164,9 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         chosen = method_of(method, part, rule, back, steps, baseline)
         texts = prompts_of(prompts, service.example(picture.token))
         started, ready = time.monotonic(), 0
-        steps = explain_all(service, picture, (left, right), texts, chosen)
+        states = explain_all(service, picture, (left, right), texts, chosen)
         try:
-            for state in explaining.stops.until(asked, request, steps):
+            for state in explaining.stops.until(asked, request, states):
                 progress((min(state.made, state.total), state.total), unit="passes")
                 done = len(state.explanations)
                 if done == ready:

@@ -11,7 +11,7 @@ from models import StudioError
 from studio.changes import controls_value
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.fields import filled_whole
+from studio.fields import filled_whole, number_slider
 from studio.intervened_maps import map_choice, maps_value
 from studio.intervening import changed_model
 from studio.looked_at import MODEL_EVENT, LookedAt
@@ -20,7 +20,7 @@ from studio.service import Service
 from studio.stopping import Stopped
 from studio.sweeping import Sweep, swept_models
 from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated
-from studio.uploads import Upload, picture_field
+from studio.uploads import Upload, emptied_if_unreadable, picture_field
 from studio.viewer.bench import edit_bench
 from studio.viewer.gallery import gallery
 from studio.viewer.outcome import outcome_page
@@ -94,7 +94,9 @@ def _widgets(examples: tuple[Example, ...]) -> _Widgets:
             classes = _text(", ".join(objects), "Zero-shot classes, by line or by comma", "intervene-classes", 2)
             template = _text("a photo of a {}", "Template; {} is the class", "intervene-template", 1)
         with gr.Column(min_width=300), gr.Group():
-            layer = gr.Slider(0, 11, 0, step=1, label="Layer of the maps", elem_id="intervene-layer", interactive=True)
+            layer = number_slider(
+                0, 11, 0, step=1, label="Layer of the maps", elem_id="intervene-layer", interactive=True
+            )
             with gr.Row():
                 head = gr.Dropdown(["mean"], value="mean", label="Head", elem_id="intervene-head", interactive=True)
                 part = _choice(PARTS, "weights", "Map", "intervene-part")
@@ -207,6 +209,7 @@ def _wire_other(w: _Widgets, examples: tuple[Example, ...]) -> None:
         return str(examples[index].picture)
 
     w.scenes.input(choose_other, w.scenes, w.other, api_visibility="private", show_progress="hidden")
+    emptied_if_unreadable(w.other)
 
 
 def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:

@@ -11,7 +11,7 @@ from models import StudioError
 from models.presets import PRESETS
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.fields import filled_whole
+from studio.fields import filled_whole, number_slider
 from studio.looked_at import MODEL_EVENT, LookedAt
 from studio.panels import SOURCES
 from studio.service import Service
@@ -19,7 +19,7 @@ from studio.sparsity import RULES, same_patch
 from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity, sweep_shown
 from studio.stopping import Stopped
 from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated
-from studio.uploads import Upload, picture_field
+from studio.uploads import Upload, emptied_if_unreadable, picture_field
 from studio.viewer.painter import mask_painter, painter_value
 from studio.viewer.strip import map_strip
 from studio.viewer.tables import table_html
@@ -66,7 +66,7 @@ def sparsity_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: t
 
 def _widgets(objects: str) -> _Widgets:
     with gr.Row(elem_classes="sparsity-controls"):
-        alpha = gr.Slider(
+        alpha = number_slider(
             1,
             2,
             1.5,
@@ -84,9 +84,7 @@ def _widgets(objects: str) -> _Widgets:
             elem_id="sparsity-match",
             interactive=True,
         )
-        keep = gr.Number(
-            16, precision=0, minimum=1, label="k of top-k", min_width=90, elem_id="sparsity-keep", interactive=True
-        )
+        keep = gr.Number(16, precision=0, label="k of top-k", min_width=90, elem_id="sparsity-keep", interactive=True)
         source = gr.Radio(
             list(SOURCES),
             value="qk",
@@ -97,7 +95,7 @@ def _widgets(objects: str) -> _Widgets:
             interactive=True,
         )
     with gr.Row(elem_classes="sparsity-controls"):
-        layer = gr.Slider(
+        layer = number_slider(
             0,
             MOST_LAYERS,
             MOST_LAYERS,
@@ -176,7 +174,7 @@ def _widgets(objects: str) -> _Widgets:
             elem_id="sparsity-preset",
             interactive=True,
         )
-        background = gr.Slider(
+        background = number_slider(
             0,
             1,
             0,
@@ -196,6 +194,7 @@ def _widgets(objects: str) -> _Widgets:
                 elem_id="sparsity-mask",
                 interactive=True,
             )
+            emptied_if_unreadable(mask)
             named = gr.Textbox(
                 "",
                 label="Class of a mask with one value (empty: the first)",

@@ -6,6 +6,7 @@ import gradio as gr
 
 from models import StudioError
 from studio.failures import told
+from studio.fields import number_slider
 from studio.looked_at import MODEL_EVENT, LookedAt
 from studio.service import Service
 from studio.tabs.following import click_if_seen
@@ -30,7 +31,7 @@ def text_tab(looked_at: LookedAt, service: Service, tab: gr.Tab) -> None:
             )
         with gr.Column(min_width=300):
             with gr.Group():
-                layer = gr.Slider(0, 11, 0, step=1, label="Layer", elem_id="text-layer", interactive=True)
+                layer = number_slider(0, 11, 0, step=1, label="Layer", elem_id="text-layer", interactive=True)
             run = gr.Button("Read these prompts", variant="primary", size="sm", elem_id="text-run")
     maps = token_matrices(elem_id="text-maps")
 

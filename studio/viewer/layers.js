@@ -67,9 +67,10 @@ function keep(key, answer) {
   }
 }
 
-// The entry, which thereby is the last that was used.
+// The entry, which thereby is the last that was used; undefined where every panel of the model shows relevance alone.
 function touched(key) {
   const entry = layers.get(key);
+  if (!entry) return undefined;
   layers.delete(key);
   layers.set(key, entry);
   return entry;

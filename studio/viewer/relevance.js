@@ -10,7 +10,7 @@ function relevanceLine(model) {
   if (!sideOf(model)) return { message: props.value.missing[model] ?? 'This model has not looked at the picture yet.' };
   if (!S.text.trim()) return { message: 'Write a text to see what speaks for it.' };
   const answer = relevanceOf(model);
-  if (!answer) return { message: 'Working out the relevance …' };
+  if (!answer) return { message: S.relevanceFailed ? $('.speaking-state').textContent : 'Working out the relevance …' };
   if (answer.error) return { message: answer.error };
   return { row: answer.row, token: 0 };
 }

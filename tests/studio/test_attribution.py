@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from captum.attr import IntegratedGradients, LayerIntegratedGradients
+from captum.attr import GradientShap, IntegratedGradients, LayerIntegratedGradients
 from captum.attr import Occlusion as CaptumOcclusion
 from hooked import hooks_of
 from torch import Tensor
@@ -62,31 +62,31 @@ def watched(function: Callable[[Tensor], Tensor]) -> tuple[Callable[[Tensor], Te
 
 def test_pieces_of_the_line_give_what_captum_gives_for_all_of_it(pair: Pair) -> None:
     function, bare = of_pixels(pair), bare_picture(pair, "black")
-    ours = ended(integrated_gradients(function, pair.pixels, bare, 64))
+    ours = ended(integrated_gradients(function, pair.pixels, bare, 32))
     whole: Any = IntegratedGradients(function).attribute(
-        pair.pixels, baselines=bare, n_steps=128, internal_batch_size=8, method="gausslegendre"
+        pair.pixels, baselines=bare, n_steps=32, internal_batch_size=8, method="gausslegendre"
     )
-    assert torch.allclose(ours.values, whole, atol=2e-2 * float(whole.abs().max()))
-    assert ours.end - ours.start == pytest.approx(float(whole.sum()), abs=2e-3)
-    assert abs(ours.gap) < 2e-3
+    assert torch.allclose(ours.values, whole, rtol=0, atol=1e-4 * float(whole.abs().max()))
+    assert ours.end - ours.start == pytest.approx(float(whole.sum()), abs=1e-5)
+    assert abs(ours.gap) < 1e-5
 
 
 def test_the_gap_closes_with_more_steps(pair: Pair) -> None:
     function, bare = of_pixels(pair), bare_picture(pair, "blur")
-    few, many = (ended(integrated_gradients(function, pair.pixels, bare, steps)) for steps in (4, 64))
-    assert abs(many.gap) <= abs(few.gap) + 1e-5
-    assert abs(many.gap) < 1e-3
+    few, many = (ended(integrated_gradients(function, pair.pixels, bare, steps)) for steps in (4, 32))
+    assert abs(many.gap) < abs(few.gap) / 100
+    assert abs(many.gap) < 1e-5
 
 
 def test_a_layer_is_integrated_as_captum_integrates_it(pair: Pair) -> None:
     bare = bare_picture(pair, "mean colour")
     tokens, start = (tokens_entering(pair, "vision", 1, picture) for picture in (pair.pixels, bare))
-    ours = ended(integrated_gradients(of_layer(pair, "vision", 1), tokens, start, 64))
+    ours = ended(integrated_gradients(of_layer(pair, "vision", 1), tokens, start, 32))
     method = LayerIntegratedGradients(of_pixels(pair), pair.model.vision.blocks[1])
     theirs: Any = method.attribute(
-        pair.pixels, baselines=bare, n_steps=128, internal_batch_size=8, attribute_to_layer_input=True
+        pair.pixels, baselines=bare, n_steps=32, internal_batch_size=8, attribute_to_layer_input=True
     )
-    assert torch.allclose(ours.values, theirs, atol=2e-2 * float(theirs.abs().max()))
+    assert torch.allclose(ours.values, theirs, rtol=0, atol=1e-5 * float(theirs.abs().max()))
 
 
 def test_a_layers_own_tokens_give_the_models_own_similarity(pair: Pair) -> None:
@@ -109,7 +109,7 @@ def test_other_tokens_change_the_similarity_and_leave_no_trace(pair: Pair) -> No
 def test_only_words_are_put_aside(pair: Pair) -> None:
     words, bare = embedded_words(pair)
     changed = (words != bare).any(-1)[0].nonzero().flatten().tolist()
-    assert pair.pieces[0], pair.pieces[-1] == ("<start>", "<end>")
+    assert (pair.pieces[0], pair.pieces[-1]) == ("<start>", "<end>")
     assert changed == list(range(1, len(pair.pieces) - 1))
 
 
@@ -139,11 +139,24 @@ def test_gradient_shap_is_the_same_for_a_seed_and_leaves_the_random_state(pair: 
     assert np.random.rand() == expected
 
 
+def test_gradient_shap_is_the_mean_of_what_captum_draws_batch_by_batch(pair: Pair) -> None:
+    function, baselines = of_pixels(pair), torch.cat([bare_picture(pair, "black"), bare_picture(pair, "blur")])
+    ours = ended(gradient_shap(function, pair.pixels, baselines, 10, seed=4)).values
+    expected = torch.zeros_like(ours)
+    with torch.random.fork_rng(devices=[]):
+        for seed, count in ((4, 4), (8, 4), (12, 2)):
+            np.random.seed(seed)
+            torch.manual_seed(seed)
+            drawn: Any = GradientShap(function).attribute(pair.pixels, baselines=baselines, n_samples=count, stdevs=0.0)
+            expected += drawn.detach() * count / 10
+    assert torch.allclose(ours, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+
+
 def test_gradient_shap_comes_near_integrated_gradients_of_one_baseline(pair: Pair) -> None:
     bare = bare_picture(pair, "mean colour")
-    exact = ended(integrated_gradients(of_pixels(pair), pair.pixels, bare, 64)).values
-    drawn = ended(gradient_shap(of_pixels(pair), pair.pixels, bare, 256)).values
-    assert float(torch.nn.functional.cosine_similarity(exact.flatten(), drawn.flatten(), dim=0)) > 0.95
+    exact = ended(integrated_gradients(of_pixels(pair), pair.pixels, bare, 32)).values
+    drawn = ended(gradient_shap(of_pixels(pair), pair.pixels, bare, 64)).values
+    assert float(torch.nn.functional.cosine_similarity(exact.flatten(), drawn.flatten(), dim=0)) > 0.98
 
 
 def test_grad_cam_weighs_channels_by_their_mean_gradient_over_tokens(pair: Pair) -> None:

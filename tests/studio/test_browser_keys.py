@@ -15,8 +15,8 @@ TABS = {
     "Intervene": "#intervene-maps canvas",
     "Text": "#text-maps canvas",
 }
-# Gives what has no name for screen readers, and what looks the same with the focus and without.
-LOOK = """() => {
+# Gives what has no name for screen readers, where no ring comes with the focus, and where the ring is cut away.
+LOOK = """async () => {
   const seen = (node) => node.offsetParent !== null && node.getBoundingClientRect().width > 0
     && getComputedStyle(node).visibility !== 'hidden';
   const textOf = (id) => document.getElementById(id)?.textContent ?? '';
@@ -25,31 +25,49 @@ LOOK = """() => {
     ...(node.getAttribute('aria-labelledby') ?? '').split(' ').map(textOf),
     ['BUTTON', 'SUMMARY'].includes(node.tagName) ? node.innerText : '',
   ].join(' ').trim();
-  const styleOf = (node) => {
-    const style = getComputedStyle(node);
-    const ringed = style.outlineStyle !== 'none' && style.outlineWidth !== '0px';
-    const ring = ringed ? [style.outlineWidth, style.outlineOffset, style.outlineColor] : '';
-    return [ring, style.boxShadow, style.borderColor, style.backgroundColor].join();
-  };
   const around = (node) => {
-    const found = [node];
+    const found = new Set([node]);
     for (let up = node.parentElement, far = 0; up && far < 3; up = up.parentElement, far += 1)
-      found.push(up, ...[...up.children].slice(0, 6));
-    return found.map(styleOf).join();
+      [up, ...[...up.children].slice(0, 6)].forEach((each) => found.add(each));
+    return [...found];
   };
-  const nameless = [], unseen = [];
+  const ringOf = (node) => {
+    const style = getComputedStyle(node), wide = parseFloat(style.outlineWidth);
+    if (style.outlineStyle === 'none' || wide < 2 || style.opacity === '0') return '';
+    return [wide + parseFloat(style.outlineOffset), wide, style.outlineColor].join(' ');
+  };
+  // A box that scrolls along an axis is brought to what has the focus, but shows nothing beyond its own edge.
+  const whole = (node) => {
+    const reach = parseFloat(ringOf(node)) - 0.5;
+    const { left, top, right, bottom } = node.getBoundingClientRect();
+    for (let up = node.parentElement; up !== document.body; up = up.parentElement) {
+      const style = getComputedStyle(up), box = up.getBoundingClientRect();
+      const across = style.overflowX !== 'visible' && up.scrollWidth <= up.clientWidth;
+      const down = style.overflowY !== 'visible' && up.scrollHeight <= up.clientHeight;
+      if (across && (left - reach < box.left || right + reach > box.right)) return false;
+      if (down && (top - reach < box.top || bottom + reach > box.bottom)) return false;
+    }
+    return true;
+  };
+  const settled = () => Promise.all(document.getAnimations().filter((each) => each instanceof CSSTransition)
+    .map((each) => each.finished.catch(() => null)));
+  const nameless = [], unseen = [], cut = [];
   let count = 0;
   for (const node of document.querySelectorAll('input, select, textarea, button, summary, [tabindex="0"]')) {
     if (!seen(node) || node.disabled || node.tabIndex < 0) continue;
     count += 1;
     const what = `${node.tagName} in #${node.closest('[id]')?.id}: ${nameOf(node).slice(0, 40)}`;
     if (!nameOf(node)) nameless.push(what);
-    const before = around(node);
+    const near = around(node), before = near.map(ringOf);
     node.focus({ focusVisible: true });
-    if (around(node) === before) unseen.push(what);
+    await settled();
+    const rings = near.filter((each, at) => ringOf(each) && ringOf(each) !== before[at]);
+    if (!rings.length) unseen.push(what);
+    else if (!rings.some(whole)) cut.push(what);
     node.blur();
+    await settled();
   }
-  return { nameless, unseen, count };
+  return { nameless, unseen, cut, count };
 }"""
 
 
@@ -63,6 +81,7 @@ def test_every_control_has_a_name_and_shows_the_focus(shared_studio: Studio, tab
     assert found["count"] > 20
     assert found["nameless"] == []
     assert found["unseen"] == []
+    assert found["cut"] == []
 
 
 def test_sparsity_is_set_and_read_by_keys_alone(studio: Studio) -> None:

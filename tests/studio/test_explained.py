@@ -147,6 +147,10 @@ def test_a_handler_that_yields_tells_a_sentence_and_ends_when_it_is_closed() -> 
     assert ended == ["yes", "yes"]
 
 
+# The page's time, and a request: what the handler of a long run is given first.
+ASKED = (1.0, gr.Request(session_hash="a page"))
+
+
 @pytest.fixture
 def demo(service: Service, examples: tuple[Example, ...]) -> gr.Blocks:
     with gr.Blocks(analytics_enabled=False) as demo:
@@ -167,7 +171,7 @@ def test_long_runs_wait_for_each_other_and_are_no_endpoints(demo: gr.Blocks) -> 
 
 def test_a_run_tells_each_batch_and_ends_with_maps_words_and_its_cost(demo: gr.Blocks, scene: Upload) -> None:
     run = handlers(demo, "run")[0].fn
-    given = (scene, "clip-scenes", "diffclip-scenes", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
+    given = (*ASKED, scene, "clip-scenes", "diffclip-scenes", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
     states = list(run(*given))
     assert len(states) > 8
     value, words, line = states[-1]
@@ -179,14 +183,16 @@ def test_a_run_tells_each_batch_and_ends_with_maps_words_and_its_cost(demo: gr.B
 
 def test_without_a_picture_the_run_and_the_duel_say_so(demo: gr.Blocks) -> None:
     with pytest.raises(gr.Error, match="no picture to explain"):
-        next(handlers(demo, "run")[0].fn(None, "a", "b", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES))
+        next(
+            handlers(demo, "run")[0].fn(*ASKED, None, "a", "b", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
+        )
     with pytest.raises(gr.Error, match="no picture for a duel"):
-        next(handlers(demo, "run_duel")[0].fn(None, "a", "b", "", "", "last layer", "blur", 5))
+        next(handlers(demo, "run_duel")[0].fn(*ASKED, None, "a", "b", "", "", "last layer", "blur", 5))
 
 
 def test_a_duel_takes_the_first_text_and_draws_both_tests(demo: gr.Blocks, scene: Upload) -> None:
     run = handlers(demo, "run_duel")[0].fn
-    states = list(run(scene, "clip-scenes", "diffclip-scenes", "two dogs\na cat", " ", "last layer", "blur", 4))
+    states = list(run(*ASKED, scene, "clip-scenes", "diffclip-scenes", "two dogs\na cat", " ", "last layer", "blur", 4))
     table, deletion, insertion, line = states[-1]
     assert "“two dogs” · last layer · taken out: blur" in table
     assert deletion.visible

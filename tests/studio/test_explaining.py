@@ -30,6 +30,7 @@ from studio.methods import (
     unit_of,
 )
 from studio.service import Look, Service
+from studio.speaking import RelevanceAsked, RelevanceStore
 from studio.uploads import Upload
 
 TEXT = "a photo of a cat"
@@ -94,6 +95,25 @@ def test_more_layers_than_there_are_means_all(looks: tuple[Look, Look], scene: U
     assert found.picture.layers == "layers 0–2 of 0–2"
     found, _ = explained(looks[0], scene.image, LayerGradCam(24))
     assert found.picture.layers == "tokens entering layer 0"
+
+
+def test_relevance_takes_the_last_layer_alone_where_nothing_is_chosen(
+    service: Service, looks: tuple[Look, Look], scene: Upload
+) -> None:
+    assert Relevance() == Relevance(back=1)
+    assert described(Relevance()).endswith("last layer")
+    for name, look in zip(("clip-scenes", "diffclip-scenes"), looks, strict=True):
+        shown = RelevanceStore(service).relevance(RelevanceAsked(name, scene.token, TEXT, None), scene.image)
+        assert shown["layers"] == str(look.model.vision.layers - 1)
+        default, last, every = (
+            explained(look, scene.image, method)[0].picture.values
+            for method in (Relevance(), Relevance(back=1), Relevance(back=look.model.vision.layers))
+        )
+        assert default is not None
+        assert last is not None
+        assert every is not None
+        assert np.array_equal(default, last)
+        assert not np.allclose(default, every), "early layers do change what is shown"
 
 
 def test_a_clip_has_no_second_map_and_says_so_on_both_sides(looks: tuple[Look, Look], scene: Upload) -> None:

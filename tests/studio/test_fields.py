@@ -3,11 +3,12 @@
 import math
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from models import StudioError
 from studio.explain_all import IG, RELEVANCE, method_of
-from studio.fields import filled, filled_whole
+from studio.fields import filled, filled_whole, number_slider
 from studio.service import Service
 from studio.sparsity_view import Controls, segment_shown, show_sparsity
 from studio.uploads import Upload
@@ -44,3 +45,30 @@ def test_sparsity_names_the_emptied_field(service: Service, scene: Upload) -> No
     steps = segment_shown(service, scene, NAMES, controls(), "sclip", None, ["softmax"])  # type: ignore[arg-type]
     with pytest.raises(StudioError, match=r"“Ground below.*” is empty"):
         next(steps)
+
+
+@pytest.mark.parametrize(("sent", "taken"), [(None, 4), (-3, 4), (999, 40), (12, 12), (12.5, 12.5)])
+def test_a_slider_takes_the_nearest_value_that_it_has(sent: Any, taken: float) -> None:
+    assert number_slider(4, 40, 14, label="Steps").preprocess(sent) == taken
+
+
+@pytest.mark.parametrize("sent", ["3", [3], True], ids=str)
+def test_a_slider_refuses_what_is_no_number_with_its_name(sent: Any) -> None:
+    with pytest.raises(gr.Error, match="The field “Steps” holds"):
+        number_slider(4, 40, 14, label="Steps").preprocess(sent)
+
+
+def test_a_slider_stays_one_when_an_answer_changes_its_maximum() -> None:
+    made = number_slider(0, 11, 0, label="Layer")
+    assert made.get_config()["name"] == gr.Slider(0, 11).get_config()["name"]
+    again = made.__class__(**made.constructor_args | {"maximum": 5, "render": False})
+    assert again.preprocess(999) == 5
+
+
+@pytest.mark.parametrize(
+    ("keep", "said"), [(None, "“k of top-k” is empty"), (-3, "Of 17 keys -3"), (18, "from 1 to 17")]
+)
+def test_sparsity_says_how_many_keys_can_be_kept(service: Service, scene: Upload, keep: Any, said: str) -> None:
+    asked = controls(match="both have top-k's support", keep=keep)
+    shown = next(show_sparsity(service, scene, NAMES, asked))
+    assert all(said in panel["message"] for panel in shown.strip["panels"])

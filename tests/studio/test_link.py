@@ -71,6 +71,20 @@ def test_what_cannot_be_is_left_out() -> None:
     assert link.state == {}, "one panel alone is no bench either"
 
 
+def test_each_setting_that_is_left_out_is_told_with_its_rule() -> None:
+    wrong = {"layer": "five", "from": "-2", "alpha": "9", "scale": "log", "query": "1.2.gone"}
+    link = read(*wrong.items(), ("ramp", "linear"))
+    assert link.state == {"ramp": "linear"}
+    assert all(any(f"{key} “{value}”" in remark for remark in link.remarks) for key, value in wrong.items())
+    assert len(link.remarks) == len(wrong)
+    assert "The link's scale “log” is left out: it is not raw or uniform or row." in link.remarks
+    assert "The link's alpha “9” is left out: it is not a number from 1 to 2." in link.remarks
+
+
+def test_settings_that_are_absent_or_empty_are_not_told() -> None:
+    assert read(("aside", ""), ("alpha", "")).remarks == ()
+
+
 def test_a_model_that_is_not_here_is_named() -> None:
     link = read(("left", "gone"), ("p", "a1.mean.gone"), ("p", "<b>"), ("right", MODELS[0]))
     assert (link.left, link.right) == ("", MODELS[0])

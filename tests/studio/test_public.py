@@ -111,5 +111,7 @@ def test_names_of_the_hub_and_of_open_clips_list_pass_where_the_page_is_not_publ
     policy = Policy(False)
     for text in ("hf-hub:someone/thing@v1", "open_clip:ViT-B-16/openai", "clip-scenes"):
         assert policy.reference(text) == text
+    with pytest.raises(StudioError, match=re.escape("Did you mean clip-scenes?")):
+        policy.reference("clip-scene")
     with pytest.raises(StudioError, match="No model is named"):
         policy.reference("  ")

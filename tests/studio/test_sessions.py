@@ -63,7 +63,8 @@ def test_a_long_run_holds_nobody_up(served: Served, tmp_path: Path) -> None:
     texts = "\n".join(f"a photo of a cat {number}" for number in range(6))
     index = event_named(served.demo, "run")
     first = [getattr(field, "value", None) for field in served.demo.fns[index].inputs]
-    long = [picture, "clip-scenes", "diffclip-scenes", texts, "ig", *first[5:8], MOST_STEPS, *first[9:]]
+    page = [1.0, picture, "clip-scenes", "diffclip-scenes"]
+    long = [*page, texts, "ig", *first[6:9], MOST_STEPS, *first[10:]]
     ended: dict[str, float] = {}
 
     def explain() -> None:

@@ -71,7 +71,8 @@ def test_a_readout_shows_maps_then_tables_and_says_that_no_answer_changes(servic
     assert first.strip["note"].startswith("Readout")
     assert "intervention" not in first.strip["note"].lower()
     assert last.grids.count("<table") == 4
-    assert "A readout changes nothing" in last.said
+    assert "A readout changes nothing" in last.answers
+    assert last.said == ""
 
 
 def test_an_intervention_goes_on_to_what_the_models_say(service: Service, scene: Upload) -> None:
@@ -80,6 +81,16 @@ def test_an_intervention_goes_on_to_what_the_models_say(service: Service, scene:
     assert "readout" not in steps[-1].strip["note"].lower()
     assert len(steps) == 1 + 2 * len(RULES) + 1
     assert steps[-1].answers.count("<table") == 2
+
+
+@pytest.mark.parametrize("wrong", [{"classes": " "}, {"template": "a photo"}])
+def test_an_intervention_with_wrong_classes_shows_nothing_in_the_place_of_what_was_there(
+    service: Service, scene: Upload, wrong: dict[str, str]
+) -> None:
+    steps = show_sparsity(service, scene, names_of(service), replace(SET, mode="intervention", **wrong))
+    with pytest.raises(StudioError, match=r"classes is empty|has no \{\}"):
+        next(steps)
+    assert len(list(show_sparsity(service, scene, names_of(service), replace(SET, **wrong)))) == 2
 
 
 def test_one_model_on_both_sides_is_shown_once(service: Service, scene: Upload) -> None:

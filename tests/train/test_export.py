@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import resource
 import shlex
 import shutil
 import threading
@@ -126,6 +127,18 @@ def test_an_export_that_is_cut_leaves_no_folder_of_that_name(run: Path, tmp_path
     assert is_exported(tmp_path / "new" / "mine")
     with pytest.raises(StudioError, match="is not empty"):
         export_run(run, tmp_path / "new" / "mine")
+
+
+def test_an_export_that_a_full_disk_cuts_leaves_no_folder_of_that_name(run: Path, tmp_path: Path) -> None:
+    size = (run / "checkpoint" / "model.safetensors").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, resource.RLIM_INFINITY))
+    try:
+        with pytest.raises(StudioError, match=r"mine cannot be written \(File too large\)"):
+            export_run(run, tmp_path / "new" / "mine")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert list((tmp_path / "new").iterdir()) == []
+    assert is_exported(export_run(run, tmp_path / "new" / "mine"))
 
 
 def test_the_card_lists_the_files_that_are_there(run: Path, tmp_path: Path) -> None:

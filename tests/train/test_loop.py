@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from same_runs import assert_same, lines_of, state_of
 from stopping import Signalling, signal_at_first_measured_batch, stopping_at
 from tiny import tiny_config
 
@@ -21,7 +22,7 @@ from models import load_model
 from models.build import build_clip
 from models.errors import StudioError
 from models.tokenizer import DomainTokenizer
-from train.checkpointing import POINTER, State, load_state
+from train.checkpointing import POINTER
 from train.config import RunConfig, load_config
 from train.data.batch import normalised
 from train.data.open import open_source
@@ -67,31 +68,6 @@ def run_script(script: str, config: Path, run: Path, step: int, *settings: str) 
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, timeout=100, start_new_session=True, check=False
     )
-
-
-def lines_of(run: Path, name: str = "log.jsonl") -> list[dict]:
-    return [{k: v for k, v in line.items() if k not in WALL_CLOCK} for line in read_log(run / name)]
-
-
-def state_of(run: Path) -> State:
-    state = load_state(run)
-    assert state is not None
-    return state
-
-
-def assert_same(one: Path, other: Path) -> None:
-    """Two runs have the same log, measurements and state, bit for bit."""
-    assert lines_of(one) == lines_of(other)
-    if (one / "evaluation.jsonl").exists():
-        assert lines_of(one, "evaluation.jsonl") == lines_of(other, "evaluation.jsonl")
-    first, second = state_of(one), state_of(other)
-    assert first.facts == second.facts
-    for name in ("model", "optimizer", "ema"):
-        tensors, others = getattr(first, name), getattr(second, name)
-        assert tensors.keys() == others.keys()
-        assert all(torch.equal(tensor, others[key]) for key, tensor in tensors.items()), name
-    weights = [load_file(run / "checkpoint" / "model.safetensors") for run in (one, other)]
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_both_kinds_of_attention_learn_sixteen_pairs_by_heart(tokenizer: DomainTokenizer) -> None:

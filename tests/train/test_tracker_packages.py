@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from train.config import load_config
+from train.loop import fit
 from train.trackers import OPENERS, About, _has_wandb_key
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -141,3 +143,15 @@ def test_trackio_goes_on_under_one_name(about: About, monkeypatch: pytest.Monkey
     calls = called("trackio", about, monkeypatch)
     assert calls[0] == ("open", {"resume": "allow", "config": {"seed": 3}})
     assert calls[1] == ("named", {"project": "tests", "name": f"tiny-{about.key}"})
+
+
+def test_a_line_comes_at_its_step_without_a_number_of_the_name_that_trackio_keeps_for_itself(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Calls = []
+    monkeypatch.setitem(sys.modules, "trackio", trackio(calls))
+    fit(load_config(config_file, ['log.trackers=["trackio"]', "stop_after=2"]), tmp_path / "run")
+    told = [numbers for what, numbers in calls if what == "log"]
+    assert [numbers["at"] for numbers in told] == [1, 2]
+    assert all("loss" in numbers and "lambda/vision/0" in numbers for numbers in told)
+    assert not {"project", "run", "timestamp", "step", "time", "metrics"} & {name for line in told for name in line}
