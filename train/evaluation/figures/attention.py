@@ -28,7 +28,8 @@ def attention(models: Sequence[StudyModel]) -> str:
         parts.append(text(NAMES - 14, y + _height(own) / 2 + 4, readable(name), 12, "end"))
         y += _height(own)
     notes = (
-        "CLS row over patches, mean over heads, then over layers; bars: 95 % bootstrap intervals over pictures.",
+        "CLS row over patches, mean over heads, then over layers; bars: 95 % bootstrap intervals over pictures. "
+        "Hollow: further seeds.",
         "A signed map has no mass. A uniform A2 and a temperature keep A1's order of patches, and with it A1's AUROC; "
         "a positive part makes ties.",
     )

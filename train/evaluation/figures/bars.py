@@ -19,6 +19,10 @@ _ABILITIES: Groups = {
     "image_to_text_r1": ("image to text", "R@1"),
     "text_to_image_r1": ("text to image", "R@1"),
 }
+_NOTE = (
+    "Whiskers: 95 % bootstrap intervals over pictures. Dashed: chance. A model that does not see what differs in a "
+    "pair scores 0, not 25 %."
+)
 _PAIRS: Groups = {pairs_name(name): (name, "minimal pairs") for name in ATTRIBUTES}
 
 
@@ -29,9 +33,7 @@ def bars(models: Sequence[StudyModel]) -> str:
     for title, groups in (("Names and captions, %", _ABILITIES), ("Minimal pairs, both choices right, %", _PAIRS)):
         parts += [text(LEFT, top + 14, title, 14, weight=600), *_panel(models, groups, top + _ABOVE)]
         top += _ABOVE + _TALL + _BELOW + 12
-    parts.append(
-        text(LEFT, top + 6, "Whiskers: 95 % bootstrap intervals over pictures. Dashed: chance.", 12, colour=SOFT)
-    )
+    parts.append(text(LEFT, top + 6, _NOTE, 12, colour=SOFT))
     said = "; ".join(f"{model.title}: {_said(model)}" for model in models)
     return page(WIDTH, top + 22, "What the models can do on unseen scenes", said, parts)
 
