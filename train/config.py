@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from models.config import ModelConfig
 from models.errors import StudioError
@@ -16,10 +16,9 @@ from train.data.skips import SkipLimit
 from train.evaluation.zero_shot import SEED
 from train.loss import Gathering
 from train.scenes.scene import WEIGHTS
-from train.settings import EvaluationConfig, LogConfig, OptimConfig, Pictures, SceneStream, Stage
+from train.settings import EvaluationConfig, LogConfig, OptimConfig, Pictures, Precision, SceneStream, Stage
 
 CONFIGS = Path(__file__).parent / "configs"
-Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)

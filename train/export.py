@@ -155,7 +155,7 @@ def _card(
         f"{config.text.context_length} |",
         f"| samples | {stages}; batch {settings['batch_size']} |",
         f"| seeds | weights {settings['seed']}{_scenes_seed(settings['data'])} |",
-        f"| precision of training | {run['precision'].removeprefix('torch.')} |",
+        f"| precision of training | {_precision(run)} |",
         f"| loss of the last step | {loss} |",
         "",
         *_made_by(run),
@@ -185,6 +185,12 @@ def _source(data: dict[str, Any]) -> str:
 def _scenes_seed(data: dict[str, Any]) -> str:
     seed = data.get("seed", data.get("scenes"))
     return "" if seed is None else f", scenes {seed}"
+
+
+def _precision(run: dict[str, Any]) -> str:
+    """What the stages computed in, in their order."""
+    own = run["precision"].removeprefix("torch.")
+    return ", then ".join(dict.fromkeys(stage.get("precision") or own for stage in run["config"]["stages"]))
 
 
 def _made_by(run: dict[str, Any]) -> list[str]:

@@ -109,9 +109,8 @@ def fit(
         main_alone(world, lambda: forget_later(run, facts.step))
         with _memory_told(data.config, world):
             learner = each(world, lambda: new_learner(data.config, state, world.device))
-            rate = matmul_rate(world.device, precision, config.log.rate_seconds) if config.log.rate_seconds else 0.0
             with open_watch(data, run, world, facts.step, record) as watch:
-                return _Training(data, run, world, precision, rate, stopped, watch, after_step).go_on(learner, facts)
+                return _Training(data, run, world, stopped, watch, after_step).go_on(learner, facts)
 
 
 @contextmanager
@@ -136,14 +135,12 @@ class _Training:
         data: Data,
         run: Path,
         world: World,
-        precision: torch.dtype,
-        rate: float,
         stopped: Callable[[], bool],
         watch: Watch,
         after_step: Callable[[int], object],
     ) -> None:
         self.data, self.config, self.run, self.world = data, data.config, run, world
-        self.precision, self.rate, self.stopped, self.watch = precision, rate, stopped, watch
+        self.stopped, self.watch = stopped, watch
         self.after_step = after_step
         self.end = min(self.config.steps, self.config.stop_after or self.config.steps)
         self.saved_step, self.saved_at = 0, time.monotonic()
@@ -173,7 +170,7 @@ class _Training:
         return self.run / CHECKPOINT
 
     def _trainer(self, index: int, learner: Learner, scaler: dict) -> Trainer:
-        return stage_trainer(self.config, index, learner, scaler, self.world, self.precision)
+        return stage_trainer(self.config, index, learner, scaler, self.world)
 
     def _stage(self, trainer: Trainer, index: int, facts: Facts) -> Facts:
         """The steps of a stage that are left, as far as this start goes; returns where they have led."""
@@ -181,7 +178,9 @@ class _Training:
         feed = self.data.stage(index, world)
         steps = range(facts.step, max(facts.step, min(self.end, config.first_step(index + 1))))
         flops = cost_of(config.stage_model(config.stages[index]), config.patch_dropout).training
-        meter = Meter(config.batch_size, world.size, world.device, flops, self.rate)
+        seconds = config.log.rate_seconds
+        rate = matmul_rate(world.device, trainer.rules.autocast, seconds) if seconds else 0.0
+        meter = Meter(config.batch_size, world.size, world.device, flops, rate)
         each(world, lambda: self.watch.enter(feed))
         self._evaluate(trainer, index, facts)
         workers = config.workers if steps else 0

@@ -11,7 +11,7 @@ from train.data.open import open_source
 from train.data.sample import counted
 from train.distributed import resolve_device
 from train.flops import Cost, cost_of
-from train.precision import resolve_precision
+from train.precision import stage_precision
 from train.progress import shard_progress
 from train.settings import SceneStream
 from train.timing import measured_speed
@@ -147,17 +147,19 @@ def _measured_time(config: RunConfig, stages: list[StagePlan], processes: int) -
     if config.threads:
         torch.set_num_threads(config.threads)
     device = resolve_device(config.device, 0)
-    dtype = resolve_precision(config.precision, device)
     seconds, speeds = 0.0, {}
     for index, stage in enumerate(stages):
-        if stage.image_size not in speeds:
-            speeds[stage.image_size] = measured_speed(config, index, processes, device, dtype) * processes
-        seconds += stage.samples / speeds[stage.image_size]
-    told = ", ".join(f"{speed:.4g} samples a second at {size} pixels" for size, speed in speeds.items())
-    name = str(dtype).removeprefix("torch.")
+        kind = stage.image_size, stage_precision(config, index, device)
+        if kind not in speeds:
+            speeds[kind] = measured_speed(config, index, processes, device) * processes
+        seconds += stage.samples / speeds[kind]
+    told = ", ".join(
+        f"{speed:.4g} samples a second at {size} pixels in {str(dtype).removeprefix('torch.')}"
+        for (size, dtype), speed in speeds.items()
+    )
     return (
         f"{duration(seconds)} at {told} (measured by steps of {config.batch_size // processes:,} samples on this "
-        f"machine's {device.type} in {name}, for {processes} process{'es' if processes > 1 else ''} alike; without "
+        f"machine's {device.type}, for {processes} process{'es' if processes > 1 else ''} alike; without "
         "reading data)"
     )
 

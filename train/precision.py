@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from train.config import Precision
+from train.config import RunConfig
+from train.settings import Precision
 
 NAMED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -23,6 +24,11 @@ def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype
         return torch.bfloat16 if torch.cuda.get_device_capability(device) >= (8, 0) else torch.float16
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return torch.bfloat16 if device.type == "cpu" and native else torch.float32
+
+
+def stage_precision(config: RunConfig, index: int, device: torch.device) -> torch.dtype:
+    """The dtype of autocast in stage `index`."""
+    return resolve_precision(config.stages[index].precision or config.precision, device)
 
 
 @contextmanager

@@ -69,7 +69,12 @@ def deciding(config: RunConfig) -> dict[str, Any]:
         evaluation=EvaluationConfig(),
         log=LogConfig(),
     )
-    return json.loads(json.dumps(asdict(settings)))
+    plain = json.loads(json.dumps(asdict(settings)))
+    for stage in plain["stages"]:
+        # Runs are older than this setting: one that a stage leaves to its run is not written.
+        if not stage["precision"]:
+            del stage["precision"]
+    return plain
 
 
 def settings_of(record: Mapping[str, Any]) -> dict[str, Any]:

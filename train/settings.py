@@ -10,6 +10,7 @@ from train.scenes.scene import WEIGHTS
 
 Schedule = Literal["cosine", "published"]
 Decay = Literal["matrices", "published"]
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
 TrackerName = Literal["tensorboard", "wandb", "trackio"]
 
 
@@ -25,6 +26,7 @@ class Stage:
         drawn: pixels a side at which the scenes of a stream are drawn and then preprocessed as any picture is; 0 draws
             them at `image_size`.
         weights: how often a scene of a stream holds one, two, three and four objects.
+        precision: what the towers compute in; "" is that of the run.
     """
 
     image_size: int
@@ -33,6 +35,7 @@ class Stage:
     lr: float = 0.0
     drawn: int = 0
     weights: tuple[float, float, float, float] = WEIGHTS
+    precision: Precision | Literal[""] = ""
 
 
 @dataclass(frozen=True)

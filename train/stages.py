@@ -22,6 +22,7 @@ from train.ema import Ema
 from train.feed import Data, preprocess_of
 from train.finite import Skip, Stop
 from train.optim import build_optimizer
+from train.precision import stage_precision
 from train.resolution import at_resolution
 from train.settings import SceneStream
 from train.state import restore
@@ -53,9 +54,7 @@ def new_learner(config: RunConfig, state: State | None, device: torch.device) ->
     return Learner(clip, optimizer, ema)
 
 
-def stage_trainer(
-    config: RunConfig, index: int, learner: Learner, scaler: dict[str, Any], world: World, precision: torch.dtype
-) -> Trainer:
+def stage_trainer(config: RunConfig, index: int, learner: Learner, scaler: dict[str, Any], world: World) -> Trainer:
     """The trainer of stage `index`: a collective. `scaler` is the state of the one before; {} for none."""
     stage = config.stages[index]
     size = config.stage_model(stage)
@@ -68,7 +67,7 @@ def stage_trainer(
     rules = StepRules(
         config.gathering,
         config.accumulation,
-        precision,
+        stage_precision(config, index, world.device),
         config.optim.grad_clip,
         Skip(config.skip_non_finite) if config.skip_non_finite else Stop(),
     )

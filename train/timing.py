@@ -17,7 +17,7 @@ from train.step import train_step
 STEPS, ENOUGH = 2, 20.0
 
 
-def measured_speed(config: RunConfig, index: int, processes: int, device: torch.device, dtype: torch.dtype) -> float:
+def measured_speed(config: RunConfig, index: int, processes: int, device: torch.device) -> float:
     """Samples a second of one process in stage `index` of a resolved config, without reading data or waiting.
 
     A step is one of training: a process's share of the batch in as many parts, with patch dropout, checkpointing, the
@@ -35,7 +35,7 @@ def measured_speed(config: RunConfig, index: int, processes: int, device: torch.
     )
     best = 0.0
     try:
-        trainer = stage_trainer(config, index, new_learner(config, None, device), {}, world, dtype)
+        trainer = stage_trainer(config, index, new_learner(config, None, device), {}, world)
         for step in range(1 + STEPS):
             began = time.perf_counter()
             train_step(trainer, samples, step + 1)

@@ -108,7 +108,11 @@ function build() {
   $('.bench').hidden = false;
   $('.title').textContent = title;
   $('.bench').setAttribute('aria-label', `Edits of ${title}`);
-  segment('.towers', towers.map(({ name }) => [name, name]), shown, (name) => { shown = name; build(); });
+  segment('.towers', towers.map(({ name }) => [name, name]), shown, (name) => {
+    shown = name;
+    build();
+    $('.towers input:checked').focus();
+  });
   const { a2, lambdas, note, init } = tower();
   $('.note').textContent = note;
   $('.second').hidden = a2.length < 2;
@@ -148,11 +152,13 @@ function paint() {
 
 $('.global').addEventListener('input', (event) => setLambda(all(), Number(event.target.value)));
 $('.frozen').addEventListener('click', () => setLambda(all(), (layer) => tower().init[layer]));
-$('.learned').addEventListener('click', () => setLambda(all(), null));
+// A button that cannot be pressed again would drop the focus.
+$('.learned').addEventListener('click', () => { setLambda(all(), null); $('.global').focus(); });
 $('.reset').addEventListener('click', () => {
   props.value = { ...props.value, chosen: Object.fromEntries(Object.keys(props.value.chosen).map((name) => [name, { lam: [], a2: 'learned', off: [] }])) };
   paint();
   trigger('input');
+  $('.towers input:checked').focus();
 });
 
 function load() {

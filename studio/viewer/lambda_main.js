@@ -108,7 +108,12 @@ element.addEventListener('click', (event) => {
   const button = event.target.closest('button');
   const at = placeOf(event);
   if (button && button.dataset.axis) { T.axis = button.dataset.axis; T.at = null; T.marked = false; redraw(); }
-  else if (button && button.dataset.run) { if (!T.hidden.delete(button.dataset.run)) T.hidden.add(button.dataset.run); redraw(); }
+  else if (button && button.dataset.run) {
+    const { run } = button.dataset;
+    if (!T.hidden.delete(run)) T.hidden.add(run);
+    redraw();
+    element.querySelector(`.runs [data-run="${CSS.escape(run)}"]`).focus();
+  }
   else if (button && button.dataset.layer) {
     const layer = Number(button.dataset.layer);
     const section = button.closest('section').dataset.tower;

@@ -126,6 +126,8 @@ function overviewGrid(model, layers, statistic, range) {
     } else values.forEach((value, slot) => line.append(overviewCell(model, at, slot, value, layer.control?.[statistic.name]?.[slot], statistic, range, one)));
     table.append(line);
   });
+  // Where what is shown has no cell, as in a layer for which the statistic is not defined, Tab comes to the first.
+  if (!table.querySelector('.here')) table.querySelector('.cell')?.setAttribute('tabindex', '0');
   block.append(table);
   return block;
 }
@@ -137,8 +139,7 @@ function overviewCell(model, layer, slot, value, control, statistic, range, one)
   button.type = 'button';
   const heads = S.settings.filter((each) => each.model === model).map((each) => slotOf(each.head));
   const here = layer === S.layer && (one || heads.includes(slot));
-  const focusable = here || (layer === 0 && slot === 0 && S.layer >= sideOf(model).layers);
-  Object.assign(button, { tabIndex: focusable ? 0 : -1 });
+  button.tabIndex = here ? 0 : -1;
   button.dataset.at = `${model} ${layer} ${slot}`;
   button.classList.toggle('here', here);
   if (here) button.setAttribute('aria-current', 'true');
@@ -168,7 +169,11 @@ function stepCell(event, model, layer, slot) {
   const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
   if (!step) return;
   event.preventDefault();
-  $(`.grids [data-at="${CSS.escape(`${model} ${layer + step[0]} ${slot + step[1]}`)}"]`)?.focus({ preventScroll: true });
+  // Layers for which the statistic is not defined have no cells and are passed over.
+  for (let far = 1; far <= sideOf(model).layers; far++) {
+    const next = $(`.grids [data-at="${CSS.escape(`${model} ${layer + far * step[0]} ${slot + far * step[1]}`)}"]`);
+    if (next || step[1]) { next?.focus(); return; }
+  }
 }
 
 // Heads have no order across models: which of the second model goes with which of the first, in the layer shown.
@@ -190,5 +195,7 @@ function drawMatches(answer) {
     });
     return button;
   });
+  const held = [...box.children].indexOf(document.activeElement);
   box.replaceChildren(make('span', 'matches-title', `Best matches in layer ${S.layer}, head of ${titles[0]} ↔ head of ${titles[1]}, cosine of their maps:`), ...parts);
+  if (held >= 0) box.children[held]?.focus({ preventScroll: true });
 }

@@ -1,6 +1,7 @@
 // Panels: header with what is chosen, canvas, numbers. Two to four of them.
 
 const FEWEST = 2, MOST = 4;
+const CONTROLS = ['kind', 'slot', 'model', 'own', 'remove'];
 const KIND_NAMES = {
   a1: 'A1', subtracted: 'λA2', positive: 'positive part', negative: 'negative part',
   relevance: 'relevance', value: 'value-weighted',
@@ -9,12 +10,24 @@ const kindName = (kind, differential) => (kind === 'weights' ? (differential ? '
 const headName = (head) => (head === 'mean' ? 'mean over heads' : `head ${head}`);
 const titleOf = (model) => sideOf(model)?.title ?? props.value.choices.find(([name]) => name === model)?.[1] ?? model;
 
+// The focus goes back to where it was, so that the keyboard can go on.
 function buildPanels() {
+  const { activeElement } = document;
+  const held = $$('.panel').findIndex((panel) => panel.contains(activeElement));
+  const control = held < 0 ? null : CONTROLS.find((name) => activeElement.classList.contains(name));
   $('.panels').replaceChildren();
   S.panels = S.settings.map(buildPanel);
   $('.panels').style.setProperty('--columns', S.panels.length);
   $('.add').disabled = S.settings.length >= MOST;
   buildSwipe();
+  if (control) focusPanel(held, control);
+}
+
+// A button that can no longer be pressed, or a choice that is gone, hands the focus to the model of its panel.
+function focusPanel(index, control) {
+  const panel = $$('.panel')[Math.min(index, S.panels.length - 1)];
+  const target = panel.querySelector(`.${control}:enabled`) ?? panel.querySelector('.model');
+  target.focus({ preventScroll: true });
 }
 
 function buildPanel(setting, index) {
@@ -105,7 +118,7 @@ function change(index, what) {
     if (setting.head !== 'mean' && setting.head >= side.heads) setting.head = 'mean';
   }
   S.settings[index] = setting;
-  panelsChanged([...document.activeElement?.classList ?? []].find((name) => ['kind', 'slot', 'model', 'own'].includes(name)), index);
+  panelsChanged();
 }
 
 function addPanel() {
@@ -114,19 +127,18 @@ function addPanel() {
   const kinds = sideOf(last.model)?.kinds ?? ['weights'];
   const free = kinds.find((kind) => kind !== 'relevance' && !S.settings.some((each) => each.model === last.model && each.kind === kind));
   S.settings.push({ ...last, kind: free ?? last.kind, own: false });
-  panelsChanged('kind', S.settings.length - 1);
+  panelsChanged();
+  focusPanel(S.settings.length - 1, 'kind');
 }
 
 function removePanel(index) {
   if (S.settings.length <= FEWEST) return;
   S.settings.splice(index, 1);
-  panelsChanged('remove', Math.min(index, S.settings.length - 1));
+  panelsChanged();
 }
 
-// Build again; the focus goes back to where it was, so that the keyboard can go on.
-function panelsChanged(focus, index) {
+function panelsChanged() {
   buildPanels();
-  if (focus) $$('.panel')[index]?.querySelector(`.${focus}`)?.focus({ preventScroll: true });
   noteAsked();
   if (modelsShown().some((model) => !sideOf(model) && !props.value.missing[model])) {
     $('.stage').setAttribute('aria-busy', 'true');

@@ -21,11 +21,13 @@ function buildScales() {
     const canvas = make('canvas');
     [canvas.width, canvas.height] = [512, 10];
     drawBar(canvas, signed ? SIGNED : SEQUENTIAL);
-    const top = `${number(topOf(panel))} ${unitSign(panel)}`.trim();
+    const flat = !topOf(panel);
+    const top = flat ? '' : `${number(topOf(panel))} ${unitSign(panel)}`.trim();
     const bend = S.ramp === 'root' ? 'square-root ramp' : 'linear ramp';
     const said = [[panel.scale, panel.unit].filter(Boolean).join(': '), bend].filter(Boolean).join(', ');
     const ends = make('div', 'ends num');
-    ends.append(make('span', '', signed ? `−${top}` : '0'), make('span', '', signed ? `0 · ${said}` : said), make('span', '', signed ? `+${top}` : top));
+    // A range of no width has no ends: all values are the one in its middle, or at its beginning.
+    ends.append(make('span', '', signed ? top && `−${top}` : '0'), make('span', '', `${flat ? '0 everywhere · ' : signed ? '0 · ' : ''}${said}`), make('span', '', signed ? top && `+${top}` : top));
     node.append(canvas, ends);
     return node;
   }));

@@ -6,7 +6,10 @@ function toggleSwipe() {
   S.swipe.on = !S.swipe.on;
   buildSwipe();
   show();
-  if (S.swipe.on) $('.swipe .divider').focus({ preventScroll: true });
+  if (!S.swipe.on) return;
+  const divider = $('.swipe .divider');
+  divider.focus({ preventScroll: true });
+  divider.scrollIntoView({ block: 'nearest' });
 }
 
 function buildSwipe() {

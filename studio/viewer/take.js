@@ -13,6 +13,7 @@ function stateNow() {
 async function takeAway() {
   const button = $('.take');
   if (!S.ready || button.disabled) return;
+  const held = document.activeElement === button;
   button.disabled = true;
   say('Making the figure …');
   let answer;
@@ -22,6 +23,7 @@ async function takeAway() {
     answer = undefined;
   }
   button.disabled = false;
+  if (held && document.activeElement === document.body) button.focus({ preventScroll: true });
   if (!answer?.data) { say(answer?.error ?? 'The server gave no figure; try again.'); return; }
   const address = URL.createObjectURL(new Blob([bytes(answer.data)]));
   const link = make('a');

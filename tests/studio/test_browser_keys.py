@@ -112,6 +112,100 @@ def test_an_explanation_is_asked_for_and_read_by_keys_alone(studio: Studio) -> N
     check_map_keys(studio, "#explain-strip")
 
 
+def test_the_focus_stays_where_it_was_when_panels_are_made_again(studio: Studio) -> None:
+    page, viewer = studio.page, studio.viewer
+    panels = viewer.locator(".panel")
+    model = panels.nth(1).locator(".model")
+    model.focus()
+    page.keyboard.press("ArrowDown")
+    expect(viewer.locator(".stage")).not_to_have_attribute("aria-busy", "true")
+    studio.wait_numbers()
+    expect(model).to_be_focused()
+    panels.nth(3).locator(".remove").focus()
+    page.keyboard.press("Enter")
+    expect(panels.nth(2).locator(".remove")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(panels.nth(1).locator(".model")).to_be_focused()
+
+
+def test_the_swipe_brings_its_divider_into_sight_with_the_focus(studio: Studio) -> None:
+    page = studio.page
+    studio.viewer.locator(".swipe-toggle").focus()
+    page.keyboard.press("Enter")
+    divider = studio.viewer.locator(".divider")
+    expect(divider).to_be_focused()
+    expect(divider).to_be_in_viewport()
+
+
+def test_the_focus_stays_on_a_figure_that_is_taken_away_and_on_a_match_that_is_shown(studio: Studio) -> None:
+    page, viewer = studio.page, studio.viewer
+    viewer.locator(".take").focus()
+    with page.expect_download():
+        page.keyboard.press("Enter")
+    expect(viewer.locator(".take")).to_be_focused()
+    viewer.locator(".overview-toggle").focus()
+    page.keyboard.press("Enter")
+    match = viewer.locator(".match").nth(1)
+    expect(match).to_be_visible()
+    head = re.match(r"Show head (\d+) ", match.get_attribute("title") or "")
+    assert head is not None
+    match.focus()
+    page.keyboard.press("Enter")
+    expect(viewer.locator(".panel").first.locator(".slot")).to_have_value(head[1])
+    studio.wait_numbers()
+    expect(match).to_be_focused()
+
+
+def test_a_list_of_choices_does_not_stay_over_the_page_when_tab_leaves_it(studio: Studio) -> None:
+    page = studio.page
+    page.get_by_role("tab", name="Explain", exact=True).click()
+    choices = page.locator("ul[role=listbox]:visible")
+    page.locator("#explain-method input").focus()
+    expect(choices).to_have_count(1)
+    page.keyboard.press("Tab")
+    expect(page.locator("#explain-part input").first).to_be_focused()
+    expect(choices).to_have_count(0)
+    page.keyboard.press("Shift+Tab")
+    expect(choices.get_by_role("option")).to_have_count(6)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#explain-method input")).to_have_value("Integrated Gradients")
+    expect(choices).to_have_count(0)
+
+
+def test_a_run_is_hidden_and_shown_again_by_keys_without_losing_the_focus(studio: Studio) -> None:
+    page, chart = studio.page, studio.page.locator("#lambda-chart")
+    page.get_by_role("tab", name="λ trajectories", exact=True).click()
+    run = chart.locator(".runs button").first
+    run.focus()
+    page.keyboard.press("Enter")
+    expect(chart.locator("section")).to_have_count(0)
+    expect(run).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(chart.locator("section").first).to_be_visible()
+    expect(run).to_be_focused()
+
+
+def test_edits_are_made_and_taken_back_by_keys_without_losing_the_focus(studio: Studio) -> None:
+    page, bench = studio.page, studio.page.locator("#bench-right")
+    page.get_by_role("tab", name="Intervene", exact=True).click()
+    tower = bench.locator(".towers input:checked")
+    tower.focus()
+    page.keyboard.press("ArrowRight")
+    expect(tower).to_have_value("text")
+    expect(tower).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(tower).to_have_value("vision")
+    for button, then in ((".learned", bench.locator(".global")), (".reset", tower)):
+        bench.locator(".global").focus()
+        page.keyboard.press("ArrowRight")
+        expect(bench.locator(button)).to_be_enabled()
+        bench.locator(button).focus()
+        page.keyboard.press("Enter")
+        expect(bench.locator(button)).to_be_disabled()
+        expect(then).to_be_focused()
+
+
 def check_map_keys(studio: Studio, strip: str) -> None:
     """Arrow keys read a place on all maps, in a line that screen readers are told; Escape lets go of it."""
     page, line = studio.page, studio.page.locator(f"{strip} .line")

@@ -1,5 +1,6 @@
 """Training: it learns, and it resumes as if nothing had happened."""
 
+import json
 import os
 import random
 import resource
@@ -102,6 +103,24 @@ def test_a_run_that_stopped_and_resumed_equals_one_that_did_not_bit_for_bit(conf
     assert [line["step"] for line in lines_of(whole, "evaluation.jsonl")] == [3, 6, 8]
     assert state_of(whole).facts.ema_updates > 0
     assert state_of(whole).facts.scaler["scale"] != 2.0**16  # float16 overflowed, and the scaler went on from there
+
+
+def test_a_stage_in_a_precision_of_its_own_is_that_of_a_run_in_that_precision(
+    config_file: Path, tmp_path: Path
+) -> None:
+    stages = "stages=[{samples=24, image_size=16, precision='float32'}, {samples=16, image_size=16}]"
+    parts = [stages, "precision=bfloat16"]
+    mixed, full, half = tmp_path / "mixed", tmp_path / "full", tmp_path / "half"
+    assert fit(load_config(config_file, [*parts, "stop_after=4"]), mixed) == mixed
+    fit(load_config(config_file, parts), mixed)
+    for precision, run in (("float32", full), ("bfloat16", half)):
+        fit(load_config(config_file, [stages.replace(", precision='float32'", ""), f"precision={precision}"]), run)
+    found, wide, narrow = ([line["loss"] for line in lines_of(run)] for run in (mixed, full, half))
+    assert found[:3] == wide[:3] != narrow[:3]
+    assert found[3] != wide[3], "the second stage computes as the run does"
+    assert json.loads((mixed / "config.json").read_text())["precision"] == "torch.bfloat16"
+    with pytest.raises(StudioError, match="stages"):
+        fit(load_config(config_file, [stages.replace("float32", "bfloat16"), "precision=bfloat16"]), mixed)
 
 
 def test_tars_are_gone_on_with_in_the_middle_of_an_epoch(config_file: Path, tmp_path: Path) -> None:
