@@ -10,6 +10,7 @@ _INK, _GRID = "#84909c", "rgba(128,128,128,.22)"
 # Of one model's hue and of clearly different lightness and dash, so that neither hue nor dash alone has to tell.
 _HUES = (("#c4601c", "#e8a06a", "#8f5a34"), ("#0d8a83", "#58bdb4", "#4a7fc0"))
 _DASHES = ("solid", "dash", "dot")
+BAND = "Band: two standard deviations of random orders"
 _RANDOM = ("rgba(196,96,28,{})", "rgba(13,138,131,{})")
 
 
@@ -54,9 +55,9 @@ def curve_figure(sides: Sequence[Side], kind: str, title: str) -> Any:
                 )
             )
     figure.update_layout(
-        title={"text": html.escape(title), "font": {"size": 14}},
+        title={"text": html.escape(title), "font": {"size": 14}, "subtitle": {"text": BAND, "font": {"size": 11}}},
         height=440,
-        margin={"l": 56, "r": 12, "t": 44, "b": 44},
+        margin={"l": 56, "r": 12, "t": 56, "b": 44},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": _INK, "size": 12, "family": "IBM Plex Sans, system-ui, sans-serif"},

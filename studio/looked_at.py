@@ -18,7 +18,8 @@ RUNS_MODEL = "model"
 MODEL_EVENT: dict[str, Any] = {"concurrency_id": RUNS_MODEL, "concurrency_limit": 1}
 # Runs of many passes wait for each other. They let go of the models between passes, so that short ones come between.
 RUNS_LONG = "long"
-LONG_EVENT: dict[str, Any] = {"concurrency_id": RUNS_LONG, "concurrency_limit": 1}
+# One that is asked for while the same page's runs begins when that has ended.
+LONG_EVENT: dict[str, Any] = {"concurrency_id": RUNS_LONG, "concurrency_limit": 1, "trigger_mode": "always_last"}
 
 
 @dataclass(frozen=True)

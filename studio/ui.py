@@ -23,6 +23,7 @@ from studio.tour import guided_tour
 
 TITLE = "DiffCLIP Studio"
 HEADER = (
+    '<a class="studio-skip" href="#studio-tabs">To the tabs</a>'
     '<div class="studio-header"><h1>Diff<i>CLIP</i> Studio</h1>'
     "What CLIP's attention and DiffCLIP's differential attention read of the same picture, patch by patch.</div>"
 )
@@ -52,7 +53,7 @@ def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int =
         with gr.Row(equal_height=False, elem_classes="studio-page"):
             with gr.Column(elem_classes="studio-looked-at"):
                 looked_at = choose_what_is_looked_at(service, examples)
-            with gr.Column(elem_classes="studio-tabs"), gr.Tabs(overflow_behavior="wrap"):
+            with gr.Column(elem_id="studio-tabs", elem_classes="studio-tabs"), gr.Tabs(overflow_behavior="wrap"):
                 with gr.Tab("Compare", id="compare"):
                     compare_tab(demo, looked_at, service, examples)
                 with gr.Tab("Sparsity", id="sparsity") as tab:

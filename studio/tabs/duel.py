@@ -134,6 +134,7 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
         show_progress_on=[status],
     )
     dueling.ended_by(stop.click)
+    dueling.begun_anew_by(run.click)
     say_outdated(at, outdated, status, [run], dueling)
     points.change(_cost, points, cost, trigger_mode="always_last", **private)
 

@@ -204,6 +204,7 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
             show_progress_on=[w.status],
         )
     explaining.ended_by(w.stop.click)
+    explaining.begun_anew_by(w.run.click, w.preset.click)
     say_outdated(at, w.outdated, w.status, [w.run, w.preset], explaining)
     changes: list[Any] = [setting.change for setting in w.settings]  # pyright: ignore[reportAttributeAccessIssue]
     gr.on(

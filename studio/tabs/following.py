@@ -10,6 +10,8 @@ from gradio.components import Component
 from studio.looked_at import LONG_EVENT, LookedAt
 from studio.stopping import Stops
 
+# Milliseconds, less than a person needs to press twice.
+_MOMENT = 50
 OUTDATED = "From before the last change of picture or models: run it again for what is chosen now."
 _TEMPLATE = '<p class="studio-outdated" role="status" aria-live="polite">{{value}}</p>'
 
@@ -51,10 +53,20 @@ class LongRun:
         settings = {**LONG_EVENT, "api_visibility": "private", **more}
         return event(run, [self.clock, *inputs], js="(at, ...given) => [performance.now(), ...given]", **settings)
 
-    def ended_by(self, *events: Callable[..., Any]) -> None:
-        """Have events end what was asked for before; not through the queue, where they would wait."""
+    def ended_by(self, *events: Callable[..., Any], before: int = 0) -> None:
+        """Have events end what was asked for up to `before` milliseconds before them.
+
+        Not through the queue, where they would wait.
+        """
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
-        gr.on(list(events), self.stops.stop, self.clock, js="() => performance.now()", **private)
+        gr.on(list(events), self.stops.stop, self.clock, js=f"() => performance.now() - {before}", **private)
+
+    def begun_anew_by(self, *events: Callable[..., Any]) -> None:
+        """Have the events that begin the run end the one that is under way, so that what is set now is run at once.
+
+        An event that begins a run and one that ends what was before it are told in no order, hence the moment between.
+        """
+        self.ended_by(*events, before=_MOMENT)
 
 
 def long_run() -> LongRun:

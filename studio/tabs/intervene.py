@@ -231,6 +231,7 @@ def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
     inputs = [*at.inputs, *w.asked, w.tower, w.only]
     sweeping.begun_by(w.sweep.click, sweep, inputs, outputs=[w.swept, *w.plots], show_progress="hidden")
     sweeping.ended_by(w.stop.click)
+    sweeping.begun_anew_by(w.sweep.click)
     say_outdated(at, w.outdated, w.swept, [w.sweep], sweeping)
 
 

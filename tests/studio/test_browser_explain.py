@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,37 @@ def test_stop_ends_a_run_and_what_was_ready_stays(tab: Studio) -> None:
     expect(status).to_have_text("Stopped; what was ready stays.")
     expect(tab.page.locator("#explain-status .error")).to_have_count(0)
     expect(tab.page.locator("#explain-strip .panel")).to_have_count(before)
+
+
+def test_a_run_that_is_asked_for_while_one_is_under_way_takes_its_place(tab: Studio, looks: tuple[Look, Look]) -> None:
+    write(tab, TEXTS[0])
+    choose(tab, "explain-method", "Integrated Gradients")
+    tab.page.locator("#explain-steps input[type=range]").press("End")
+    status = tab.page.locator("#explain-status")
+    tab.page.locator("#explain-run").click()
+    expect(status).to_contain_text(f"of {2 * passes(IntegratedGradients(MOST_STEPS), (0, 0), 0)} passes")
+    tab.page.locator("#explain-steps input[type=range]").press("Home")
+    method = IntegratedGradients(FEWEST_STEPS)
+    expect(tab.page.locator("#explain-cost")).to_have_text(cost_in_words(method))
+    tab.page.locator("#explain-run").click()
+    expect(status).to_contain_text(f"{2 * passes(method, (0, 0), 0)} passes in")
+    check_strip(tab, looks, TEXTS[:1], method)
+
+
+def test_run_that_is_pressed_right_after_stop_runs_again(tab: Studio) -> None:
+    write(tab, TEXTS[0])
+    choose(tab, "explain-method", "Integrated Gradients")
+    tab.page.locator("#explain-steps input[type=range]").press("End")
+    status, run = tab.page.locator("#explain-status"), tab.page.locator("#explain-run")
+    run.click()
+    expect(status).to_contain_text(re.compile(r"\d+ of \d+ passes"))
+    watch_texts(tab.page, "#explain-status")
+    tab.page.locator("#explain-stop").click()
+    run.click()
+    expect(status).to_contain_text(f"{2 * passes(IntegratedGradients(MOST_STEPS), (0, 0), 0)} passes in")
+    told = [re.search(r"(\d+) of \d+ passes", text) for text in texts_seen(tab.page)]
+    made = [int(match[1]) for match in told if match]
+    assert any(later < earlier for earlier, later in pairwise(made)), "it begins at the beginning"
 
 
 def test_the_papers_figure_is_one_press_whatever_was_set(tab: Studio, looks: tuple[Look, Look]) -> None:
