@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from train.__main__ import main
 from train.config import load_config
 from train.export import write_card
 from train.optim import learning_rate
+from train.run_folder import deciding
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/log.md")]
@@ -118,7 +118,7 @@ def test_the_shipped_log_is_whole_and_belongs_to_the_shipped_config(name: str) -
     assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
     assert lines[-1]["samples"] == sum(stage["samples"] for stage in stages) >= 400_000
     config = load_config(ROOT / f"train/configs/{SHIPPED[name]}.toml")
-    plain = json.loads(json.dumps(asdict(config)))
+    plain = deciding(config)
     for key in ("name", "title", "seed", "batch_size", "stages", "optim", "data", "model"):
         assert plain[key] == run["config"][key], key
     assert [line["lr"] for line in lines] == [learning_rate(*config.cosine_of(step)) for step in range(config.steps)]
