@@ -19,7 +19,7 @@ from studio.prompts import prompts_of
 from studio.service import Service
 from studio.similarity import BASELINES
 from studio.stopping import Stopped
-from studio.tabs.following import long_run, outdated_line, say_outdated
+from studio.tabs.following import long_run, outdated_line, passes_made, say_outdated, say_waiting
 from studio.uploads import Upload
 from studio.viewer.explained import explained_html, status_line
 
@@ -91,7 +91,6 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
         layers: str,
         baseline: str,
         count: float,
-        progress: gr.Progress = gr.Progress(),  # noqa: B008 - Gradio finds it by its default
     ) -> Iterator[tuple[Any, ...]]:
         if picture is None:
             raise StudioError("There is no picture for a duel: choose a file, or one of the example scenes.")
@@ -107,8 +106,7 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
                 steps = duel(look, pixels, prompt, layers, baseline, number)  # pyright: ignore[reportArgumentType]
                 for passes in dueling.stops.until(asked, request, drained(steps, sides)):
                     made += passes
-                    progress((min(made, total), total), unit="passes")
-                    yield gr.skip(), gr.skip(), gr.skip(), f"{made} of {total} passes"
+                    yield gr.skip(), gr.skip(), gr.skip(), passes_made(made, total)
         except Stopped:
             yield gr.skip(), gr.skip(), gr.skip(), "Stopped."
             return
@@ -126,16 +124,16 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
         )
 
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    dueling.ended_by(stop.click)
+    dueling.begun_anew_by(run.click)
+    say_waiting(status, run.click)
+    say_outdated(at, outdated, status, [run], dueling)
     dueling.begun_by(
         run.click,
         run_duel,
         [*at.inputs, prompts, text, depth, bare, points],
         outputs=[table, *plots, status],
-        show_progress_on=[status],
-    )
-    dueling.ended_by(stop.click)
-    dueling.begun_anew_by(run.click)
-    say_outdated(at, outdated, status, [run], dueling)
+    ).failure(None, None, status, js="() => ''", **private)
     points.change(_cost, points, cost, trigger_mode="always_last", **private)
 
 

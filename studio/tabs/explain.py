@@ -32,7 +32,7 @@ from studio.service import Service, vision_grid
 from studio.similarity import BASELINES
 from studio.stopping import Stopped
 from studio.tabs.duel import duel_section
-from studio.tabs.following import long_run, outdated_line, say_outdated
+from studio.tabs.following import long_run, outdated_line, passes_made, say_outdated, say_waiting
 from studio.uploads import Upload
 from studio.viewer.explained import explained_html, status_line
 from studio.viewer.strip import map_strip
@@ -157,7 +157,6 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         steps: float,
         baseline: str,
         detail: str,
-        progress: gr.Progress = gr.Progress(),  # noqa: B008 - Gradio finds it by its default
     ) -> Iterator[tuple[Any, Any, Any]]:
         if picture is None:
             raise StudioError("There is no picture to explain: choose a file, or one of the example scenes.")
@@ -167,11 +166,10 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         states = explain_all(service, picture, (left, right), texts, chosen)
         try:
             for state in explaining.stops.until(asked, request, states):
-                progress((min(state.made, state.total), state.total), unit="passes")
                 done = len(state.explanations)
                 if done == ready:
                     # The page is told of every batch, so that no connection falls silent.
-                    yield gr.skip(), gr.skip(), f"{state.made} of {state.total} passes"
+                    yield gr.skip(), gr.skip(), passes_made(state.made, state.total)
                     continue
                 ready = done
                 yield _shown(picture, state, chosen, detail, time.monotonic() - started)
@@ -194,18 +192,15 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
     def preset() -> tuple[str, str, str, int]:
         return RELEVANCE, "weights", "positive", 1
 
+    explaining.ended_by(w.stop.click)
+    explaining.begun_anew_by(w.run.click, w.preset.click)
+    say_waiting(w.status, w.run.click, w.preset.click)
+    say_outdated(at, w.outdated, w.status, [w.run, w.preset], explaining)
     set_up = w.preset.click(preset, None, w.settings[:4], **private)
     for event in (w.run.click, set_up.then):
         explaining.begun_by(
-            event,
-            run,
-            [*at.inputs, w.prompts, *w.settings],
-            outputs=[w.strip, w.words, w.status],
-            show_progress_on=[w.status],
-        )
-    explaining.ended_by(w.stop.click)
-    explaining.begun_anew_by(w.run.click, w.preset.click)
-    say_outdated(at, w.outdated, w.status, [w.run, w.preset], explaining)
+            event, run, [*at.inputs, w.prompts, *w.settings], outputs=[w.strip, w.words, w.status]
+        ).failure(None, None, w.status, js="() => ''", **private)
     changes: list[Any] = [setting.change for setting in w.settings]  # pyright: ignore[reportAttributeAccessIssue]
     gr.on(
         [*changes, at.left.change, at.right.change],
@@ -230,5 +225,5 @@ def _shown(picture: Upload, state: Progress, method: Method, detail: str, second
     )
     value = explanations_value(picture.image, done, detail, unit, note)
     ended = state.made >= state.total
-    line = f"{state.made} passes in {seconds:.1f} s" if ended else f"{state.made} of {state.total} passes"
+    line = f"{state.made} passes in {seconds:.1f} s" if ended else passes_made(state.made, state.total)
     return value, words_html(done, unit), line

@@ -38,7 +38,9 @@ def outdated_line(elem_id: str) -> gr.HTML:
 class LongRun:
     """A run of many passes that a page begins and can stop; see `studio.stopping`.
 
-    Its handler takes the page's time and the request first, and goes through its steps by `stops.until`.
+    Its handler takes the page's time and the request first, and goes through its steps by `stops.until`. Of all that
+    belongs to one press Gradio begins the next when the one before has ended, in the order in which they are wired: the
+    run comes last.
 
     Attributes:
         clock: is never shown; an event is given the page's time in its stead.
@@ -50,7 +52,7 @@ class LongRun:
 
     def begun_by(self, event: Callable[..., Any], run: Callable[..., Any], inputs: list[Component], **more: Any) -> Any:
         """Have an event (`button.click`, or the `then` of another) begin the run; `more` is for Gradio."""
-        settings = {**LONG_EVENT, "api_visibility": "private", **more}
+        settings = {**LONG_EVENT, "api_visibility": "private", "show_progress": "hidden", **more}
         return event(run, [self.clock, *inputs], js="(at, ...given) => [performance.now(), ...given]", **settings)
 
     def ended_by(self, *events: Callable[..., Any], before: int = 0) -> None:
@@ -64,7 +66,7 @@ class LongRun:
     def begun_anew_by(self, *events: Callable[..., Any]) -> None:
         """Have the events that begin the run end the one that is under way, so that what is set now is run at once.
 
-        An event that begins a run and one that ends what was before it are told in no order, hence the moment between.
+        The moment between keeps a press from ending its own run, whichever of the two the server hears of first.
         """
         self.ended_by(*events, before=_MOMENT)
 
@@ -72,6 +74,17 @@ class LongRun:
 def long_run() -> LongRun:
     """Make one, in the blocks that are open."""
     return LongRun(gr.Number(visible=False), Stops())
+
+
+def say_waiting(line: gr.HTML, *events: Callable[..., Any]) -> None:
+    """Have the line that says how far a run is say at once that it was asked for: others may be at work before it."""
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    gr.on(list(events), None, None, line, js="() => 'waiting for its turn …'", **private)
+
+
+def passes_made(made: int, total: int) -> str:
+    """How far a run is, in words; what was estimated too low is full and not more."""
+    return f"{made} of {total} passes, {min(made / total, 1):.0%}"
 
 
 def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[gr.Button], running: LongRun) -> None:

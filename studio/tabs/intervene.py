@@ -228,11 +228,11 @@ def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
         except Stopped:
             yield message_html("Stopped; what was swept so far is let go."), *[gr.skip()] * len(w.plots)
 
-    inputs = [*at.inputs, *w.asked, w.tower, w.only]
-    sweeping.begun_by(w.sweep.click, sweep, inputs, outputs=[w.swept, *w.plots], show_progress="hidden")
     sweeping.ended_by(w.stop.click)
     sweeping.begun_anew_by(w.sweep.click)
     say_outdated(at, w.outdated, w.swept, [w.sweep], sweeping)
+    inputs = [*at.inputs, *w.asked, w.tower, w.only]
+    sweeping.begun_by(w.sweep.click, sweep, inputs, outputs=[w.swept, *w.plots])
 
 
 def _filled(service: Service, names: tuple[str, str], edits: tuple[Any, Any], layer: float) -> tuple[Any, ...]:

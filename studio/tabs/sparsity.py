@@ -310,17 +310,16 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     w.strip.select(ask_patch, at.inputs, w.query, **shared).then(
         show, everything, shown, trigger_mode="always_last", **shared
     )
-    hidden: dict[str, Any] = {"show_progress": "hidden"}
-    sweeping.begun_by(w.sweep.click, sweep, everything, outputs=[w.swept, w.figure], **hidden)
-    settings = [w.preset, w.background, w.rules]
-    inputs = [*at.inputs, *settings, *w.controls]
-    segmenting.begun_by(w.segment.click, segment, inputs, outputs=[w.segmented, *w.segments], **hidden)
     sweeping.ended_by(w.stop_sweep.click)
     sweeping.begun_anew_by(w.sweep.click)
     segmenting.ended_by(w.stop.click)
     segmenting.begun_anew_by(w.segment.click)
     say_outdated(at, w.sweep_outdated, w.swept, [w.sweep], sweeping)
     say_outdated(at, w.outdated, w.segmented, [w.segment], segmenting)
+    sweeping.begun_by(w.sweep.click, sweep, everything, outputs=[w.swept, w.figure])
+    settings = [w.preset, w.background, w.rules]
+    inputs = [*at.inputs, *settings, *w.controls]
+    segmenting.begun_by(w.segment.click, segment, inputs, outputs=[w.segmented, *w.segments])
     w.paint.click(paint, at.picture, w.painter, api_visibility="private", show_progress="hidden")
 
 

@@ -178,7 +178,7 @@ def test_a_run_tells_each_batch_and_ends_with_maps_words_and_its_cost(demo: gr.B
     assert [panel["title"] for panel in value["panels"]] == ["“a photo of a cat”"] * 2
     assert words.count("<ol") == 2
     assert line.startswith("42 passes in ")
-    assert states[1][2].endswith("of 42 passes")
+    assert states[1][2] == "1 of 42 passes, 2%"
 
 
 def test_without_a_picture_the_run_and_the_duel_say_so(demo: gr.Blocks) -> None:
