@@ -187,9 +187,11 @@ class NoTokenizer:
         Raises:
             StudioError: says which vocabulary is missing, and that ids can be encoded.
         """
+        why = f" ({self.why})" if self.why else ""
         raise StudioError(
-            f"This model has a vocabulary of {self.vocab_size:,} ids for which there is no tokenizer here"
-            f"{f' ({self.why})' if self.why else ''}: give token ids to encode_text."
+            f"This model has a vocabulary of {self.vocab_size:,} ids for which there is no tokenizer here{why}: no "
+            "text can be read. Bring the checkpoint in a folder with its tokenizer.json; in Python, give token ids to "
+            "encode_text."
         )
 
     def pieces(self, text: str) -> list[str]:

@@ -24,6 +24,7 @@ _RULES = {
     "layer": "a whole number from 0",
     "from": "a whole number from 0",
     "alpha": "a number from 1 to 2",
+    "opacity": "a whole number of percent from 0 to 100",
     "query": "“row.column.model” with a model that is here",
 }
 _LARGEST = 9999
@@ -72,15 +73,18 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
         state["panels"] = panels
     read = {key: single[key] if single.get(key) in choices else None for key, choices in CHOICES.items()}
     read |= {key: _whole(single.get(key)) for key in ("layer", "from")}
+    read |= {"opacity": _percent(single.get("opacity"))}
     read |= {"alpha": _alpha(single.get("alpha")), "query": _query(single.get("query", ""), known)}
     for key, value in read.items():
         if value is not None:
             state[key] = value
         elif single.get(key):
             remarks.append(f"The link's {key} “{single[key][:80]}” is left out: it is not {_rule(key)}.")
-    text = single.get("text", "").strip()[:LONGEST_TEXT]
+    text = single.get("text", "").strip()
     if text:
-        state["text"] = text
+        state["text"] = text[:LONGEST_TEXT]
+    if len(text) > LONGEST_TEXT:
+        remarks.append(f"The link's text is longer than {LONGEST_TEXT} characters: the rest is left out.")
     picture = single.get("picture", "")
     if picture and not (len(picture) == 32 and set(picture) <= set("0123456789abcdef")):
         remarks.append("The link's picture is not named as this page names pictures, so it is left out.")
@@ -112,6 +116,11 @@ def _whole(text: str | None) -> int | None:
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 4:
         return None
     return min(int(text), _LARGEST)
+
+
+def _percent(text: str | None) -> float | None:
+    number = _whole(text)
+    return None if number is None or number > 100 else number / 100
 
 
 def _alpha(text: str | None) -> float | None:

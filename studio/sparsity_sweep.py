@@ -1,5 +1,6 @@
 """α from 1 to 2 on one row of attention: how support and localisation move, with the controls at each α. A readout."""
 
+import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -96,7 +97,7 @@ def sweep_figure(curves: list[Curves]) -> Any:
                     go.Scatter(
                         x=model.alphas,
                         y=model.line(rule, name),
-                        name=f"{model.title}: {rule}",
+                        name=html.escape(f"{model.title}: {rule}"),
                         legendgroup=f"{at}{rule}",
                         showlegend=place == 0,
                         mode="lines+markers" if rule == "entmax" else "lines",

@@ -30,7 +30,8 @@ def sweep_figures(sweep: Sweep) -> tuple[go.Figure | None, go.Figure | None]:
 def _figure(sweep: Sweep) -> go.Figure:
     """An empty figure with the range of the learned λ as a band."""
     figure = go.Figure()
-    title = f"{sweep.title}<br><sup>intervention: λ of {sweep.layers}, {sweep.tower} tower</sup>"
+    below = html.escape(f"intervention: λ of {sweep.layers}, {sweep.tower} tower")
+    title = f"{html.escape(sweep.title)}<br><sup>{below}</sup>"
     figure.update_layout(
         title={"text": title, "font": {"size": 14}},
         height=370,

@@ -284,6 +284,6 @@ def _ranked(looks: tuple[Look, Look], classes: str, template: str) -> str:
     """Bars of both models; what is wrong with the classes stands in their place, and does not stop the maps."""
     try:
         prompts = parse_prompts(classes, template)
+        return scores_html(prompts, score(looks[0], prompts), score(looks[1], prompts))
     except StudioError as error:
         return message_html(str(error))
-    return scores_html(prompts, score(looks[0], prompts), score(looks[1], prompts))

@@ -1,7 +1,8 @@
 // The address of the page holds what is looked at, so that a link shows the same again (read by studio/link.py).
 
 const DEFAULTS = { direction: 'reads', source: 'qk', scale: 'uniform', ramp: 'root', drawing: 'patches', aside: 'prefix' };
-const KEYS = ['picture', 'p', 'left', 'right', 'layer', 'query', 'alpha', 'text', 'from', ...Object.keys(DEFAULTS)];
+const KEYS = ['picture', 'p', 'left', 'right', 'layer', 'query', 'alpha', 'opacity', 'text', 'from', ...Object.keys(DEFAULTS)];
+const OPACITY = S.opacity;
 let writing;
 
 function linkAddress() {
@@ -16,6 +17,7 @@ function linkAddress() {
   if (S.query) put.set('query', `${S.query.row}.${S.query.col}.${S.query.side}`);
   for (const [key, value] of Object.entries(DEFAULTS)) if (S[key] !== value) put.set(key, S[key]);
   if (S.alpha !== 1) put.set('alpha', S.alpha.toFixed(2));
+  if (S.opacity !== OPACITY) put.set('opacity', Math.round(100 * S.opacity));
   if (S.from !== null) put.set('from', S.from);
   if (S.settings.some((each) => each.kind === 'relevance')) put.set('text', S.text);
   return address;
@@ -45,7 +47,7 @@ function say(text) {
 
 // Settings that a link names; what it does not name stays.
 function applyLink(link) {
-  for (const key of [...Object.keys(DEFAULTS), 'alpha', 'layer', 'from', 'text']) if (link[key] !== undefined) S[key] = link[key];
+  for (const key of [...Object.keys(DEFAULTS), 'alpha', 'opacity', 'layer', 'from', 'text']) if (link[key] !== undefined) S[key] = link[key];
   if (link.panels) S.settings = link.panels.map((panel) => ({ ...panel }));
   if (link.query) {
     const [row, col, side] = link.query;

@@ -40,13 +40,19 @@ $('.stage').addEventListener('keydown', (event) => {
   // Selects, sliders and buttons inside have keys of their own.
   if (!S.ready || event.ctrlKey || event.metaKey || event.altKey || event.target.closest('select, input, button')) return;
   const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-  if (event.key === 'Escape') ask(null);
-  else if (event.key === '[') setLayer(S.layer - 1);
+  if (event.key === '[') setLayer(S.layer - 1);
   else if (event.key === ']') setLayer(S.layer + 1);
   else if (event.key === 'd') choose('direction', S.direction === 'reads' ? 'read by' : 'reads');
   else if (event.key === 'h' || event.key === 'H') stepHead(event.key === 'h' ? 1 : -1);
   else if (step) moveQuery(...step);
   else return;
+  event.preventDefault();
+});
+
+// Escape returns to CLS wherever in the viewer the focus is; an open list of choices closes by it first.
+element.addEventListener('keydown', (event) => {
+  if (!S.ready || event.key !== 'Escape' || event.defaultPrevented || event.target.closest('select')) return;
+  ask(null);
   event.preventDefault();
 });
 

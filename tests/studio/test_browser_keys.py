@@ -128,6 +128,16 @@ def test_the_focus_stays_where_it_was_when_panels_are_made_again(studio: Studio)
     expect(panels.nth(1).locator(".model")).to_be_focused()
 
 
+def test_escape_returns_to_cls_whatever_has_the_focus(studio: Studio) -> None:
+    page = studio.page
+    for control in ("input.layer", ".scale input:checked", ".add, .swipe-toggle"):
+        studio.click(0, 0.5, 0.5)
+        page.wait_for_url(re.compile("query="))
+        studio.viewer.locator(control).last.focus()
+        page.keyboard.press("Escape")
+        page.wait_for_url(lambda url: "query=" not in url)
+
+
 def test_the_swipe_brings_its_divider_into_sight_with_the_focus(studio: Studio) -> None:
     page = studio.page
     studio.viewer.locator(".swipe-toggle").focus()

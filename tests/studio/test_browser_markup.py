@@ -84,6 +84,9 @@ def test_sparsity_shows_classes_as_text_in_tables_legends_and_curves(page: Studi
     check(page, "#sparsity-answers", CLASS, TITLE)
     page.page.locator("#sparsity-segment").click()
     check(page, "#sparsity-segments-right", CLASS, TITLE)
+    page.page.locator("#sparsity-sweep").click()
+    expect(page.page.locator("#sparsity-figure .legendtext").first).to_be_visible()
+    check(page, "#sparsity-figure .legend", TITLE)
     page.page.locator("#sparsity-query input, #sparsity-query textarea").first.fill(markup("query"))
     page.page.locator("#sparsity-show").click()
     check(page, "[data-testid=toast-body]", "is no patch")
@@ -116,6 +119,9 @@ def test_intervene_shows_classes_and_titles_as_text(page: Studio) -> None:
     page.page.locator("#intervene-run").click()
     check(page, "#intervene-outcome", CLASS, TITLE)
     check(page, "#intervene-maps", TITLE)
+    page.page.locator("#sweep-run").click()
+    expect(page.page.locator("#sweep-right-classes .gtitle")).to_be_visible()
+    check(page, "#sweep-right-classes .gtitle", TITLE)
 
 
 def test_text_shows_tokens_and_titles_as_text(page: Studio) -> None:

@@ -22,6 +22,10 @@ LOW = """(least) => [...document.querySelectorAll('button, select, summary')].fi
   return box.height > 1 && box.height < least - 0.5 && each.checkVisibility({ visibilityProperty: true });
 }).map((each) => `${each.className} ${each.innerText || each.ariaLabel} ${each.getBoundingClientRect().height}`)"""
 
+# Numbers that find no room in their cell.
+OVER = """() => [...document.querySelectorAll('.facts td')].filter((each) =>
+  each.checkVisibility() && each.scrollWidth > each.clientWidth + 1).map((each) => each.innerText)"""
+
 
 @pytest.fixture(scope="module")
 def phone(browser: WatchedBrowser, address: str) -> Iterator[Studio]:
@@ -41,3 +45,17 @@ def test_a_tab_fits_a_phone(phone: Studio, tab: str) -> None:
     # Tables of layers by heads are dense on purpose: what a cell says is told by the row of numbers too.
     low = [each for each in page.evaluate(LOW, LEAST) if not each.startswith("cell")]
     assert low == []
+    assert page.evaluate(OVER) == [], "numbers lie over what stands beside them"
+
+
+@pytest.mark.parametrize("height", [640, 900])
+def test_what_is_looked_at_can_be_scrolled_to_on_a_low_window(studio: Studio, height: int) -> None:
+    page, side = studio.page, studio.page.locator(".studio-looked-at")
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.get_by_role("button", name="Bring a model").click()
+    expect(page.locator("#bring-left")).to_be_visible()
+    assert side.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "parts stand in a second column"
+    page.locator("#bring-left").scroll_into_view_if_needed()
+    box = page.locator("#bring-left").bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] <= height - box["height"]

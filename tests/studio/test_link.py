@@ -1,5 +1,6 @@
 """A link is read back as it was written; what it cannot mean is left out with a sentence."""
 
+from studio.asked import LONGEST_TEXT
 from studio.link import Link, read_link
 
 TOKEN = "0123456789abcdef" * 2
@@ -79,6 +80,18 @@ def test_each_setting_that_is_left_out_is_told_with_its_rule() -> None:
     assert len(link.remarks) == len(wrong)
     assert "The link's scale “log” is left out: it is not raw or uniform or row." in link.remarks
     assert "The link's alpha “9” is left out: it is not a number from 1 to 2." in link.remarks
+
+
+def test_opacity_is_percent_and_a_text_that_is_too_long_is_cut_with_a_sentence() -> None:
+    assert read(("opacity", "60")).state == {"opacity": 0.6}
+    for wrong in ("101", "-1", "0.6"):
+        link = read(("opacity", wrong))
+        assert link.state == {}
+        assert "percent from 0 to 100" in link.remarks[0]
+    link = read(("text", "a" * (LONGEST_TEXT + 1)))
+    assert link.state["text"] == "a" * LONGEST_TEXT
+    assert "longer than" in link.remarks[0]
+    assert read(("text", "a" * LONGEST_TEXT)).remarks == ()
 
 
 def test_settings_that_are_absent_or_empty_are_not_told() -> None:
