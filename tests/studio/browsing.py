@@ -21,6 +21,15 @@ from studio.examples import load_examples
 
 # Milliseconds; BROWSER_WAIT gives a busy machine more seconds.
 WAIT = 1000 * int(os.environ.get("BROWSER_WAIT", "60"))
+# What a tab shows when it is drawn.
+TABS = {
+    "Compare": "#viewer canvas",
+    "Sparsity": "#sparsity-grids table",
+    "λ trajectories": "#lambda-chart svg",
+    "Explain": "#explain-run",
+    "Intervene": "#intervene-maps canvas",
+    "Text": "#text-maps canvas",
+}
 
 
 @dataclass

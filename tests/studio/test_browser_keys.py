@@ -3,18 +3,9 @@
 import re
 
 import pytest
-from browsing import Studio
+from browsing import TABS, Studio
 from playwright.sync_api import expect
 
-# What a tab shows when it is drawn.
-TABS = {
-    "Compare": "#viewer canvas",
-    "Sparsity": "#sparsity-grids table",
-    "λ trajectories": "#lambda-chart svg",
-    "Explain": "#explain-run",
-    "Intervene": "#intervene-maps canvas",
-    "Text": "#text-maps canvas",
-}
 # Gives what has no name for screen readers, where no ring comes with the focus, and where the ring is cut away.
 LOOK = """async () => {
   const seen = (node) => node.offsetParent !== null && node.getBoundingClientRect().width > 0

@@ -3,18 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from browsing import Studio, opened
+from browsing import TABS, Studio, opened
 from playwright.sync_api import expect
 from watched_browser import WatchedBrowser
 
-DRAWN = {
-    "Compare": "#viewer canvas",
-    "Sparsity": "#sparsity-grids table",
-    "λ trajectories": "#lambda-chart svg",
-    "Explain": "#explain-run",
-    "Intervene": "#intervene-maps canvas",
-    "Text": "#text-maps canvas",
-}
 LEAST = 32  # pixels
 # Names of what can be pressed and is lower, on the tab that is seen.
 LOW = """(least) => [...document.querySelectorAll('button, select, summary')].filter((each) => {
@@ -35,11 +27,11 @@ def phone(browser: WatchedBrowser, address: str) -> Iterator[Studio]:
     context.close()
 
 
-@pytest.mark.parametrize("tab", DRAWN)
+@pytest.mark.parametrize("tab", TABS)
 def test_a_tab_fits_a_phone(phone: Studio, tab: str) -> None:
     page = phone.page
     page.get_by_role("tab", name=tab, exact=True).click()
-    expect(page.locator(DRAWN[tab]).first).to_be_visible()
+    expect(page.locator(TABS[tab]).first).to_be_visible()
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= 390, "the page scrolls sideways"
     # Tables of layers by heads are dense on purpose: what a cell says is told by the row of numbers too.
