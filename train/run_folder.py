@@ -71,7 +71,7 @@ def deciding(config: RunConfig) -> dict[str, Any]:
     )
     plain = json.loads(json.dumps(asdict(settings)))
     for stage in plain["stages"]:
-        # Runs are older than this setting: one that a stage leaves to its run is not written.
+        # There are records from before stages had this setting; one that leaves it to the run must equal them.
         if not stage["precision"]:
             del stage["precision"]
     return plain

@@ -23,7 +23,7 @@ SHIPPED = ("clip-scenes", "diffclip-scenes")
 CLIENTS = 20
 # What the server process may grow by between 100 and 300 pictures, in MB. Of recordings it keeps 160 MB, which some 30
 # pictures fill. The smallest thing that could stay by mistake, one map of one layer, is 0.6 MB a picture: 120 MB. What
-# is kept on purpose, the pictures, is 2.5 MB; the rest of the 28 MB that were measured are gaps in the heap.
+# is kept on purpose, the pictures, is 2.5 MB; the rest of the 28 to 36 MB that were measured are gaps in the heap.
 RECORDINGS, GROWTH = 160, 60.0
 
 
