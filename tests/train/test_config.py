@@ -23,7 +23,9 @@ def test_the_shipped_twins_differ_in_name_and_attention_alone() -> None:
     same = load_config(SHIPPED / "diffclip_scenes.toml", [*as_standard, "name=clip-scenes", "title=CLIP, scenes"])
     assert same == clip
     assert clip.samples >= 200_000
-    assert [stage.image_size for stage in clip.stages] == [64, 112]
+    assert [stage.image_size for stage in clip.stages] == [64, 64, 112]
+    # Another processor can make the first steps again only where they are in float32.
+    assert [stage.precision for stage in clip.stages] == ["float32", "", ""]
 
 
 def test_an_override_reaches_a_nested_setting(config_file: Path) -> None:

@@ -13,8 +13,8 @@ from train.scenes.shards import object_record, png_bytes
 
 EXAMPLE_SEED = 90001
 EXAMPLE_SIZE = 448
-# One to four objects, every kind of ground, tints, an upside-down pair; chosen by eye.
-EXAMPLE_INDICES = (81, 2, 14, 27, 25, 49, 18, 78)
+# One to four objects, every kind of ground, tints, an upside-down pair; chosen by eye, the first for the first page.
+EXAMPLE_INDICES = (27, 2, 14, 81, 25, 49, 18, 78)
 
 
 def write_examples(folder: Path) -> Path:
