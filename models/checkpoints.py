@@ -117,7 +117,7 @@ def load_checkpoint(folder: Path, name: str | None = None, overrides: Overrides 
     if not (folder / WEIGHTS).exists():
         raise CheckpointError(f"{folder} holds no {WEIGHTS}: copy the weights there.")
     weights = read_weights(folder / WEIGHTS)
-    origin = Origin(info.family, folder, (), info.assumed, overrides.said())
+    origin = Origin(info.family, folder, (), info.assumed, overrides)
     return assemble(weights.state, info, origin, name or folder.name, overrides, folder / TOKENIZER)
 
 

@@ -2,9 +2,10 @@
 
 The model is run as it is, but each chosen layer makes its output from a map that is in the graph: a leaf of zeros is
 added to the map, so that its value stays the model's own and its gradient is that of the map. Parameters stay frozen.
+A vision tower that is changed by edits is run and differentiated as changed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,10 @@ from torch import Tensor
 
 from models.diff_attention import widen
 from models.errors import RecordingError, StudioError, UndefinedMapError
+from models.intervention.edited_maps import maps_by_plan
+from models.intervention.edits import Edit
+from models.intervention.plans import plan_edits
+from models.intervention.run import intervene
 from models.layout import TokenGrid, TokenSequence
 from models.loaded import LoadedModel, Tower
 from models.maps import attention_maps
@@ -82,7 +87,12 @@ class Gradients:
 
 
 def map_gradients(
-    model: LoadedModel, pixels: Tensor, ids: Tensor, vision: Choice | None = None, text: Choice | None = None
+    model: LoadedModel,
+    pixels: Tensor,
+    ids: Tensor,
+    vision: Choice | None = None,
+    text: Choice | None = None,
+    edits: Iterable[Edit] = (),
 ) -> Gradients:
     """Run the model on pictures (B, 3, height, width) and token ids (B, N), and differentiate their similarity.
 
@@ -92,9 +102,10 @@ def map_gradients(
     Args:
         vision: which maps of the vision tower; the weights of the last layer if not given.
         text: the same for the text tower.
+        edits: how the vision tower is changed, as `intervene` takes them; its maps are then the changed ones.
 
     Raises:
-        StudioError: not as many texts as pictures.
+        StudioError: not as many texts as pictures, or an edit that does not fit.
         UndefinedMapError: "a2" of a tower with one map, whose "a1" is its "weights", or an unknown map.
         RecordingError: a layer that does not exist, or no attention to look at in any tower.
     """
@@ -102,14 +113,16 @@ def map_gradients(
         raise StudioError(
             f"{pixels.shape[0]} pictures and {ids.shape[0]} texts do not make pairs: give as many texts as pictures."
         )
+    changes = tuple(edits)
     leaves = {
-        "vision": _Leaves(model.vision, vision or Choice()),
-        "text": _Leaves(model.text, text or Choice()),
+        "vision": _Leaves(model.vision, vision or Choice(), changes),
+        "text": _Leaves(model.text, text or Choice(), ()),
     }
     if not any(leaf.layers for leaf in leaves.values()):
         reasons = " ".join(filter(None, (model.vision.reason, model.text.reason)))
         raise RecordingError(reasons or "Both towers are left out: choose a layer of one of them.")
-    with model.lock, torch.enable_grad(), ExitStack() as stack:
+    with model.lock, torch.enable_grad(), intervene(model.vision, changes), ExitStack() as stack:
+        # These hooks come after those of the edits, whose answer they replace in the chosen layers.
         for leaf in leaves.values():
             stack.enter_context(replacing(leaf.tower, leaf.functions()))
         image, caption = model.module.encode_image(pixels), model.module.encode_text(ids)
@@ -126,10 +139,11 @@ def map_gradients(
 
 
 class _Leaves:
-    """The leaves that one run adds to the maps of one tower."""
+    """The leaves that one run adds to the maps of one tower, as the edits make them."""
 
-    def __init__(self, tower: Tower, choice: Choice) -> None:
+    def __init__(self, tower: Tower, choice: Choice, edits: tuple[Edit, ...]) -> None:
         self.tower = tower
+        self.plans = plan_edits(tower, edits)
         self.part: MapPart = choice.part
         self.layers = _chosen(tower, choice)
         self.seen: dict[int, tuple[Tensor, Tensor, bool]] = {}
@@ -149,7 +163,12 @@ class _Leaves:
 
     def _function(self, layer: int) -> Callable[[Projections], Tensor]:
         def attend(projections: Projections) -> Tensor:
-            maps = attention_maps(projections)
+            plan = self.plans.get(layer)
+            maps = (
+                attention_maps(projections)
+                if plan is None
+                else maps_by_plan(plan, layer, self.tower.layout, projections)
+            )
             part = _WEIGHTS if projections.pooling else self.part
             chosen = maps.part(part)
             delta = torch.zeros_like(chosen, requires_grad=True)

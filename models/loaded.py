@@ -15,6 +15,7 @@ from models.diff_attention import DifferentialAttention
 from models.diff_attention_v2 import DifferentialAttentionV2
 from models.geometry import ImageGeometry
 from models.layout import TokenGrid, TokenSequence
+from models.overrides import Overrides
 from models.preprocess import Preprocess
 from models.vocabulary import Tokenizer
 
@@ -88,14 +89,21 @@ class Origin:
         path: the file or folder that was read.
         notes: what was found in the file beside the weights: a stripped prefix, the entry that held them.
         assumed: what the file does not say and was taken for granted, a sentence each.
-        given: what the caller asked for instead of what the file says or would have been assumed.
+        overrides: what the caller asked for instead of what the file says or would have been assumed.
+        source: what `load_model` was asked for.
     """
 
     family: str
     path: Path
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
+    overrides: Overrides = field(default_factory=Overrides)
+    source: str = ""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The overrides in words."""
+        return self.overrides.said()
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,13 @@ class Overrides:
     interpolation: Literal["bicubic", "bilinear"] | None = None
     truncation: Truncation | None = None
 
+    def settings(self) -> dict[str, Any]:
+        """What was given, as `models.zoo.load_model` takes it."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+
     def said(self) -> tuple[str, ...]:
         """What was given, for people: "lambda_init = 0.5"."""
-        return tuple(f"{f.name} = {getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) is not None)
+        return tuple(f"{name} = {value}" for name, value in self.settings().items())
 
 
 def overrides_of(settings: dict[str, Any]) -> Overrides:

@@ -48,7 +48,7 @@ def text_classifier(
     Raises:
         StudioError: no class, a class without a phrase, no template, or a template without exactly one bare `{}`.
     """
-    lines = tuple(_phrases(line) for line in classes)
+    lines = tuple(phrases_of(line) for line in classes)
     if not lines or not templates:
         raise StudioError(f"{len(lines)} classes and {len(templates)} templates classify nothing: give one of each.")
     for template in templates:
@@ -75,7 +75,12 @@ def check_template(template: str) -> None:
         )
 
 
-def _phrases(line: str) -> tuple[str, ...]:
+def phrases_of(line: str) -> tuple[str, ...]:
+    """The synonyms of a class, with commas between, each once.
+
+    Raises:
+        StudioError: there is no word between the commas.
+    """
     phrases = tuple(dict.fromkeys(part.strip() for part in line.split(",") if part.strip()))
     if not phrases:
         raise StudioError(f"The class {line!r} holds no word: write one, or synonyms with commas between.")

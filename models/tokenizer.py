@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from models.errors import CheckpointError, StudioError
+from models.scripts import foreign_words
 from models.vocabulary import TokenizerRule
 
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
@@ -85,6 +86,12 @@ class DomainTokenizer:
     def unknown_words(self, text: str) -> list[str]:
         """Words that no training caption held, in their order; the model has learned nothing of them."""
         return list(dict.fromkeys(word for word in words_of(text) if word not in self.words))
+
+    def foreign_words(self, text: str) -> list[str]:
+        """Words in other scripts, and emoji, that are read as bytes; but for those that are unknown words anyway."""
+        unknown = self.unknown_words(text)
+        bare = [word for word in foreign_words(text) if len(self._pieces(word)) > len(word)]
+        return [word for word in bare if not any(part in word.lower() for part in unknown)]
 
     def cut_text(self, text: str) -> str:
         """The tail of a text that does not fit into the context and is not seen, or ""."""

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer as Pieces
 from torch import Tensor
 
 from models.errors import CheckpointError, StudioError
+from models.scripts import foreign_words
 
 CLIP_VOCABULARY = 49_408
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -71,6 +72,10 @@ class Tokenizer(Protocol):
         """Words of which the model has learned nothing, where that is known."""
         ...
 
+    def foreign_words(self, text: str) -> list[str]:
+        """Words in other scripts, and emoji, that the model hardly knows, where it was made for English."""
+        ...
+
     def cut_text(self, text: str) -> str:
         """The tail of a text that is not seen, or ""."""
         ...
@@ -111,6 +116,10 @@ class ClipTokenizer:
     def unknown_words(self, text: str) -> list[str]:
         """Nothing: which words such a model has not learned is not known."""
         return []
+
+    def foreign_words(self, text: str) -> list[str]:
+        """Words in other scripts, and emoji; the vocabulary was made of captions in English."""
+        return foreign_words(text)
 
     def cut_text(self, text: str) -> str:
         """The tail of a text that does not fit into the context, or ""."""
@@ -158,6 +167,10 @@ class JsonTokenizer:
         """Nothing: which words such a model has not learned is not known."""
         return []
 
+    def foreign_words(self, text: str) -> list[str]:
+        """Nothing: such vocabularies hold many languages."""
+        return []
+
     def cut_text(self, text: str) -> str:
         """The tail of a text that does not fit into the context, or ""."""
         plain = self._ids(text, special=False)
@@ -200,6 +213,10 @@ class NoTokenizer:
         return []
 
     def unknown_words(self, text: str) -> list[str]:
+        """Nothing is known of any word."""
+        return []
+
+    def foreign_words(self, text: str) -> list[str]:
         """Nothing is known of any word."""
         return []
 

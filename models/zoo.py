@@ -46,8 +46,11 @@ def load_model(source: str | Path, **settings: Any) -> LoadedModel:
     Raises:
         CheckpointError: it cannot be found, is broken, runs code, or does not fit; says which and what to do.
     """
-    overrides = overrides_of(settings)
-    text = str(source)
+    model = _found(str(source), overrides_of(settings))
+    return replace(model, origin=replace(model.origin, source=str(source)))
+
+
+def _found(text: str, overrides: Overrides) -> LoadedModel:
     if text in available_models():
         return load_checkpoint(SHIPPED / text, text, overrides)
     if text.startswith(SCHEME):
@@ -166,7 +169,7 @@ def _recognised(path: Path, name: str, overrides: Overrides, known: Overrides) -
         found.assumed,
     )
     notes = _notes(weights) + tuple(f"a config beside it says {sentence}" for sentence in known.said())
-    origin = Origin(found.family, path, notes, found.assumed, overrides.said())
+    origin = Origin(found.family, path, notes, found.assumed, overrides)
     return assemble(found.state, info, origin, name, rest)
 
 
@@ -249,7 +252,7 @@ def _open_clip_model(
         family,
         tuple(assumed),
     )
-    origin = Origin(family, path, _notes(weights), tuple(assumed), overrides.said())
+    origin = Origin(family, path, _notes(weights), tuple(assumed), overrides)
     loaded = assemble(state, info, origin, name, overrides, file)
     if isinstance(loaded.tokenizer, NoTokenizer) and said:
         return replace(loaded, tokenizer=replace(loaded.tokenizer, why=said[0]))

@@ -11,6 +11,7 @@ _EXAMPLES = """examples:
   python -m studio render recipe.json figure/
   python -m studio render recipe.json figure.svg --picture cat.jpg
   python -m studio render recipe.json figure.zip --picture cat.jpg --model mine=runs/mine/checkpoint
+  python -m studio render recipe.json figure/ --mask cat.mask.png
   python -m studio batch photographs/ --models clip-scenes diffclip-scenes --out stats.csv
 """
 
@@ -44,6 +45,10 @@ def _parser() -> argparse.ArgumentParser:
         "out", type=Path, metavar="OUT", help="a folder, or one file by its ending: .zip .png .svg .npz"
     )
     render.add_argument("--picture", type=Path, metavar="FILE", help="the picture; not needed for an example scene")
+    render.add_argument("--mask", type=Path, metavar="FILE", help="the mask that was uploaded, if it was one")
+    render.add_argument(
+        "--other", type=Path, metavar="FILE", help="the picture whose A2 was put in; not needed for an example scene"
+    )
     render.add_argument(
         "--model", action="append", default=[], metavar="NAME=SOURCE", help="where the recipe's model NAME is"
     )
@@ -67,20 +72,30 @@ def _parser() -> argparse.ArgumentParser:
 
 def _render(options: argparse.Namespace) -> int:
     # Imported here, so that --help needs no model library.
-    from studio.examples import load_examples
+    from studio.examples import load_gallery
     from studio.export import written
+    from studio.recipe import Recipe
     from studio.redraw import recipe_file, redraw
 
-    sources = dict(_pair(text) for text in options.model)
     recipe = recipe_file(options.recipe)
-    files = redraw(recipe, load_examples(), options.picture, sources, anyway=options.anyway)
+    sources = dict(_pair(text, [found.name for found in recipe.models]) for text in options.model)
+    if isinstance(recipe, Recipe):
+        files = redraw(recipe, load_gallery(), options.picture, sources, anyway=options.anyway)
+    else:
+        # The tabs' functions import the page's library, which a recipe of Compare does not need.
+        from studio.redraw_tab import redraw_tab
+
+        given = {name: getattr(options, name) for name in ("picture", "mask", "other") if getattr(options, name)}
+        files = redraw_tab(recipe, load_gallery(), given, sources, anyway=options.anyway)
     for path in written(files, options.out):
         print(path)
     return 0
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, source = text.partition("=")
+def _pair(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """NAME=SOURCE in two; a name of the recipe may hold "=", as that of a model that was brought with settings does."""
+    known = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
+    name, equals, source = (known, "=", text[len(known) + 1 :]) if known else text.partition("=")
     if not equals or not name or not source:
         raise StudioError(f"--model {text} names no model and source: write NAME=SOURCE.")
     return name, source

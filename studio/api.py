@@ -7,6 +7,7 @@ controls call is not documented and may change.
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,22 +103,26 @@ def _attention(service: Service) -> Any:
             query_col: column of the query's patch from 0, or -1 for the CLS token.
             kind: weights, a1, subtracted, positive, negative, value or relevance.
             alpha: of the normaliser, from 1 (softmax) to 2 (sparsemax).
-            source: which vectors make the scores: qk, qq, kk, vv or qq+kk.
+            source: which vectors make the scores: qk, qq, kk, vv, qq+kk or qq+kk+vv; sums are of maps.
             direction: "reads" for what the query attends to, "read by" for who attends to it.
             text: for kind relevance, what the picture is compared with.
 
         Returns:
             The numbers: patch values raw and times uniform, row by row, statistics, the same with A2 shuffled where it
-            was subtracted, and the recipe that draws the figure again. The figure as a PNG.
+            was subtracted (for relevance, of the model run so), and the recipe that draws the figure again. The figure
+            as a PNG.
         """
         upload = uploaded(picture)
         query = None if query_row == query_col == -1 else [query_row, query_col, model]
         panel = {"model": model, "kind": kind, "head": "mean" if head == -1 else head}
+        # Numbers of relevance stand beside a control, too, where there is one.
+        panel["control"] = kind == "relevance" and service.knows(model) and service.model(model).vision.differential
         asked = {"panels": [panel], "layer": layer, "query": query, "direction": direction, "text": text}
         view = from_plain(View, asked | {"alpha": alpha, "source": source}, "attention")
         image = upload.image
         look = service.look(model, image)
-        relevances = relevances_of(view, upload.token, lambda question: relevance.relevance(question, image))
+        worked_out = partial(relevance.relevance, image=image), partial(relevance.control, image=image)
+        relevances = relevances_of(view, upload.token, *worked_out)
         readings = readings_of(view, {model: look}, relevances)
         if readings[0].message:
             raise StudioError(readings[0].message)
@@ -156,8 +161,8 @@ def _rank(service: Service) -> Any:
             template: a sentence with {} where the class goes, or nothing.
 
         Returns:
-            For each class its text, cosine similarity, probability among these classes alone, and words that the model
-            does not know.
+            For each class its text, cosine similarity, probability among these classes alone, words that the model does
+            not know or hardly knows, and what is not read of too long a text.
         """
         prompts = parse_prompts(classes, template)
         scores = score(service.look(model, uploaded(picture).image), prompts)
@@ -168,8 +173,9 @@ def _rank(service: Service) -> Any:
                 "text": prompts[index].text,
                 "cosine": scores.cosine[index],
                 "probability": scores.probability[index] if len(prompts) > 1 else None,
-                "unknown_words": list(scores.unknown[index]),
-                "not_read": scores.cut[index],
+                "unknown_words": list(scores.remarks[index].unknown),
+                "hardly_known_words": list(scores.remarks[index].foreign),
+                "not_read": "".join(scores.remarks[index].cut),
             }
             for index in ranked
         ]

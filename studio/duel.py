@@ -2,7 +2,8 @@
 
 Insertion and deletion (Petsiuk, Das and Saenko, "RISE", BMVC 2018) of the cosine similarity. Deletion takes the patches
 that a map ranks first out of the picture, insertion puts them into a bare one. A prettier map is not a better one, and
-every area has to be compared with that of a random order, which knows nothing. Each map is judged by its own model.
+every area has to be compared with that of a random order, which knows nothing; and that of A1 − λA2 with the same
+difference whose A2 was shuffled over the patches and so knows nothing of them. Each map is judged by its own model.
 """
 
 from collections.abc import Generator
@@ -17,6 +18,7 @@ from models import Choice, StudioError, attention_maps, map_gradients
 from models.layout import TokenGrid
 from models.relevance import relevance
 from studio.attribution import FORWARD, Steps
+from studio.measures import shuffle_orders
 from studio.service import Look
 from studio.similarity import Baseline, Pair, bare_picture, of_pixels, pair_of, patch_size
 
@@ -24,7 +26,11 @@ Depth = Literal["last layer", "mean over layers"]
 DEPTHS: tuple[Depth, ...] = ("last layer", "mean over layers")
 FEWEST_POINTS, MOST_POINTS = 4, 40
 SEEDS = 5
-RANDOM = "random order"
+DIFFERENCE, SHUFFLED, RANDOM = "A1 − λA2", "A1 − λA2, A2 shuffled", "random order"
+CONTROLS = (SHUFFLED, RANDOM)
+# Orders that a model with one map is run with, and one with A1, A2: A, relevance; A1, A1 - lambda A2, relevance and
+# A2 shuffled; both with random ones.
+ORDERS = (2 + SEEDS, 3 + 2 * SEEDS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Side:
         title: of the model.
         cosine: similarity of the whole picture and the text.
         bare: similarity of the bare picture.
-        curves: one a map, the random orders last.
+        curves: one a map, after A1 − λA2 the same with A2 shuffled; the random orders last.
         skipped: maps that do not exist for this model, a sentence each.
         passes: pictures that the model read.
     """
@@ -84,13 +90,12 @@ def orderings(pair: Pair, look: Look, depth: Depth) -> tuple[dict[str, np.ndarra
     maps: dict[str, np.ndarray] = {}
     if tower.layers == 0:
         return {}, [tower.reason]
-    chosen = range(tower.layers) if depth == "mean over layers" else range(tower.layers - 1, tower.layers)
     rows: dict[str, list[Tensor]] = {}
-    for layer in chosen:
+    for layer in _layers(look, depth):
         found = attention_maps(look.recording[layer])
         rows.setdefault("A1" if tower.differential else "A", []).append(_read_out(found.a1, look, found.pooling))
         if tower.differential:
-            rows.setdefault("A1 − λA2", []).append(_read_out(found.weights, look, found.pooling))
+            rows.setdefault(DIFFERENCE, []).append(_read_out(found.weights, look, found.pooling))
     maps |= {name: _array(torch.stack(values).mean(0)) for name, values in rows.items()}
     if not tower.differential:
         skipped.append(f"{look.model.title} has one map, A, so no A1 and no A1 − λA2.")
@@ -105,6 +110,30 @@ def orderings(pair: Pair, look: Look, depth: Depth) -> tuple[dict[str, np.ndarra
         f"{look.model.title}: {name} is the same on every patch, so its order is a random one." for name in level
     ]
     return maps, skipped
+
+
+def shuffled_orderings(look: Look, depth: Depth) -> list[np.ndarray]:
+    """A1 − λA2 as `orderings` has it, each (R * C,), with A2 shuffled over the patches, in all layers alike.
+
+    A pooling head has one map and nothing to shuffle. The shuffles are fixed, `SEEDS` of them.
+    """
+    orders = shuffle_orders(0, _patches(look), SEEDS)
+    sums = torch.zeros(orders.shape)
+    layers = _layers(look, depth)
+    for layer in layers:
+        found = attention_maps(look.recording[layer])
+        first = _read_out(found.a1, look, found.pooling)
+        if found.subtracted is None:
+            sums += first
+        else:
+            # Reading out is linear and leaves the patches where they are, so its result can be shuffled.
+            sums += first - _read_out(found.subtracted, look, found.pooling)[orders]
+    return [_array(values) for values in sums / len(layers)]
+
+
+def _layers(look: Look, depth: Depth) -> range:
+    layers = look.model.vision.layers
+    return range(layers) if depth == "mean over layers" else range(layers - 1, layers)
 
 
 def duel(
@@ -131,7 +160,7 @@ def duel(
     if not FEWEST_POINTS <= points <= MOST_POINTS:
         raise StudioError(
             f"A curve of {points} steps cannot be drawn: choose {FEWEST_POINTS} to {MOST_POINTS}; each step is two "
-            "passes for each map, and random orders take five maps' worth."
+            f"passes for each map, and random orders take {SEEDS} maps' worth, as does A2 shuffled."
         )
     pair = pair_of(look.model, pixels, text, look.embedding)
     bare = bare_picture(pair, baseline)
@@ -142,9 +171,14 @@ def duel(
         nothing = float(of_pixels(pair)(bare))
     yield 1
     made, curves = 3, []
+    orders: dict[str, list[np.ndarray]] = {}
+    for name, values in maps.items():
+        orders[name] = [values]
+        if name == DIFFERENCE:
+            orders[SHUFFLED] = shuffled_orderings(look, depth)
     patches = _patches(look)
-    random = {RANDOM: [np.random.default_rng(seed).random(patches) for seed in range(SEEDS)]}
-    for name, values in {**{name: [one] for name, one in maps.items()}, **random}.items():
+    orders[RANDOM] = [np.random.default_rng(seed).random(patches) for seed in range(SEEDS)]
+    for name, values in orders.items():
         runs = []
         for order_map in values:
             run = yield from _curves(pair, bare, ranked(order_map), points, (pair.cosine, nothing))
@@ -154,9 +188,9 @@ def duel(
     return Side(look.model.title, pair.cosine, nothing, tuple(curves), tuple(skipped), made)
 
 
-def passes_of_duel(maps: int, points: int) -> int:
-    """Pictures that a model with so many maps reads, random orders included."""
-    return (maps + SEEDS) * 2 * (points - 1) + 3
+def passes_of_duel(orders: int, points: int) -> int:
+    """Pictures that a model reads for so many orders of patches, those of the controls included."""
+    return orders * 2 * (points - 1) + 3
 
 
 def ranked(values: np.ndarray) -> np.ndarray:

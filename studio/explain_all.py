@@ -9,6 +9,7 @@ from models.gradients import MapPart
 from models.layout import TokenGrid
 from models.relevance import Rule
 from studio.attribution import drained
+from studio.explain_control import explain_shuffled
 from studio.explaining import Explanation, explain
 from studio.fields import filled_whole
 from studio.methods import (
@@ -20,6 +21,7 @@ from studio.methods import (
     Occlusion,
     Relevance,
     checked,
+    control_passes,
     passes,
 )
 from studio.service import Service, vision_grid
@@ -39,11 +41,19 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: passes made and in all, and the explanations that are ready, prompt by prompt."""
+    """How far a run is: passes made and in all, and the explanations that are ready, prompt by prompt.
+
+    `total` is foretold; where a side ends early, it falls by what was not needed, so that a run ends with all made.
+    """
 
     made: int
     total: int
     explanations: tuple[Explanation, ...]
+
+    @property
+    def ready(self) -> tuple[int, int]:
+        """How many explanations there are, and how many of them have their control."""
+        return len(self.explanations), sum(bool(explanation.shuffled) for explanation in self.explanations)
 
 
 def method_of(method: str, part: str, rule: str, back: float, steps: float, baseline: str) -> Method:
@@ -70,9 +80,16 @@ def method_of(method: str, part: str, rule: str, back: float, steps: float, base
 
 
 def explain_all(
-    service: Service, picture: Upload, names: Sequence[str], prompts: Sequence[str], method: Method
+    service: Service, picture: Upload, names: Sequence[str], prompts: Sequence[str], method: Method, *, control: bool
 ) -> Iterator[Progress]:
     """Explain every prompt by every model; yields after each batch of passes, so that it can be stopped there.
+
+    Args:
+        service, picture: who explains what.
+        names: of the models.
+        prompts: the texts.
+        method: with its settings.
+        control: whether, after all explanations, those of differential models get their control with A2 shuffled.
 
     Raises:
         StudioError: no such model, one without patches or without a tokenizer, or settings out of bounds.
@@ -80,28 +97,59 @@ def explain_all(
     found: list[Explanation] = []
     looks = [service.look(name, picture.image) for name in names]
     inputs = [look.model.preprocess(picture.image)[0] for look in looks]
-    made, total = 0, sum(_passes(service, name, prompt, method) for name in names for prompt in prompts)
+    foretold = {(prompt, name): _passes(service, name, prompt, method) for name in names for prompt in prompts}
+    shuffled = [name for name in names if control and service.model(name).vision.differential]
+    controls = {name: control_passes(method, _grid(service, name)) for name in shuffled}
+    made, total = 0, sum(foretold[prompt, name] for name in names for prompt in prompts)
+    total += len(prompts) * sum(controls[name] for name in shuffled)
     yield Progress(made, total, ())
     for prompt in prompts:
-        for look, pixels in zip(looks, inputs, strict=True):
+        for name, look, pixels in zip(names, looks, inputs, strict=True):
+            start = made
             for count in drained(explain(look, pixels, prompt, method), found):
                 made += count
                 yield Progress(made, total, tuple(found))
+            total += made - start - foretold[prompt, name]
             yield Progress(made, total, tuple(found))
+    for index, explanation in enumerate(tuple(found)):
+        side = index % len(names)
+        if names[side] not in shuffled:
+            continue
+        with_control: list[Explanation] = []
+        start = made
+        for count in drained(explain_shuffled(explanation, inputs[side], method), with_control):
+            made += count
+            yield Progress(made, total, tuple(found))
+        found[index] = with_control[0]
+        total += made - start - controls[names[side]]
+        yield Progress(made, total, tuple(found))
 
 
-def cost_in_words(method: Method, grids: Sequence[TokenGrid] = ()) -> str:
-    """What a run takes for each text, before it is run; occlusion needs to know the models' grids."""
+def cost_in_words(method: Method, grids: Sequence[TokenGrid] = (), shuffled: Sequence[TokenGrid] = ()) -> str:
+    """What a run takes for each text, before it is run.
+
+    Args:
+        method: with its settings.
+        grids: of the models, which occlusion needs to know.
+        shuffled: of those that get their control with A2 shuffled.
+    """
+    more = dict.fromkeys(control_passes(method, (grid.rows, grid.cols)) for grid in shuffled)
+    count = " or ".join(map(str, more))
+    beside = f" With A2 shuffled {count} more for each text of a differential model." if more else ""
     if not isinstance(method, Occlusion):
-        return f"{passes(method, (0, 0), 0)} passes for each text and model, most of them there and back."
+        return f"{passes(method, (0, 0), 0)} passes for each text and model, most of them there and back.{beside}"
     counts = dict.fromkeys(passes(method, (grid.rows, grid.cols), 0) for grid in grids)
-    return f"{' or '.join(map(str, counts))} passes for each text and model, and one for each word; none back."
+    return f"{' or '.join(map(str, counts))} passes for each text and model, and one for each word; none back.{beside}"
 
 
 def _passes(service: Service, name: str, prompt: str, method: Method) -> int:
-    model = service.model(name)
-    grid = vision_grid(model)
-    return passes(method, (grid.rows, grid.cols), max(0, len(model.tokenizer.pieces(prompt)) - 2))
+    words = max(0, len(service.model(name).tokenizer.pieces(prompt)) - 2)
+    return passes(method, _grid(service, name), words)
+
+
+def _grid(service: Service, name: str) -> tuple[int, int]:
+    grid = vision_grid(service.model(name))
+    return grid.rows, grid.cols
 
 
 def _any(value: Any) -> Any:

@@ -3,7 +3,8 @@
 import html
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -11,27 +12,44 @@ from PIL import Image
 
 from models import localisation
 from models.statistics import positive_part
-from studio.explaining import Explanation, by_patch
-from studio.service import vision_grid
-from studio.strip import Fact, MapPanel, strip_value
+from studio.explaining import Explanation, Scores, by_patch
+from studio.measures import Objects
+from studio.methods import Method, Relevance, described, unit_of
+from studio.service import Look, vision_grid
+from studio.shuffled_runs import RUN_SO
+from studio.strip import Fact, MapPanel, Strip, measured, strip_over
 
 PIXELS, PATCHES = "pixels", "patches"
-_CONTROL = "uniform"
+RELEVANCE_NOTE = (
+    "Relevance has no unit. The positive rule merges what is attended and helps with what is suppressed and whose "
+    "suppression helps; the four rules by sign tell them apart. CLIP's map has no negative entries."
+)
+PATH_NOTE = (
+    "Values add up to the cosine less that of the bare picture, up to “sum − change”. A bare picture is a choice: what "
+    "looks like it counts as nothing."
+)
+UNIFORM, SHUFFLED = "uniform", "A2 shuffled"
 
 
-def explanations_value(
-    image: Image.Image, explanations: Sequence[Explanation], detail: str, unit: str, note: str
-) -> dict[str, Any]:
-    """The value of the map strip: a panel for each prompt and model, all on one scale.
+def explanations_strip(image: Image.Image, explanations: Sequence[Explanation], method: Method, detail: str) -> Strip:
+    """A map strip: a panel for each prompt and model, all on one scale.
 
     Args:
         image: the picture, upright RGB.
         explanations: prompt by prompt, left model then right.
+        method: what they were made by.
         detail: "pixels" or "patches", the sums of pixels over them; methods that know patches alone give those.
-        unit: of the values.
-        note: what was run, in words.
     """
-    return strip_value(image, [_panel(explanation, detail, unit) for explanation in explanations], note)
+    sums = any(explanation.picture.gap for explanation in explanations)
+    said = RELEVANCE_NOTE if isinstance(method, Relevance) else PATH_NOTE if sums else ""
+    note = (
+        f"{described(method)}. Both models, all panels on one scale. The target is the cosine similarity, without the "
+        f"logit scale.\n{said}"
+    )
+    if any(explanation.shuffled for explanation in explanations):
+        note = f"{note.strip()}\n“{SHUFFLED}”: {RUN_SO}."
+    panels = [_panel(explanation, detail, unit_of(method)) for explanation in explanations]
+    return strip_over(image, panels, note.strip(), together=2)
 
 
 def words_html(explanations: Sequence[Explanation], unit: str) -> str:
@@ -61,6 +79,7 @@ def _panel(explanation: Explanation, detail: str, unit: str) -> MapPanel:
     if values is not None and values.shape != (grid.rows, grid.cols):
         patches = by_patch(values, grid)
         values = values if detail == PIXELS else patches
+    differential = look.model.vision.differential
     blank = np.full((max(grid.rows, 1), max(grid.cols, 1)), np.nan)
     return MapPanel(
         title=f"“{explanation.prompt}”",
@@ -71,45 +90,77 @@ def _panel(explanation: Explanation, detail: str, unit: str) -> MapPanel:
         scale="all panels",
         unit=unit,
         facts=_facts(explanation, patches),
-        control=_CONTROL,
+        controls=(UNIFORM, SHUFFLED) if differential else (UNIFORM,),
         badges=tuple(filter(None, (scores.layers,))),
         message=scores.message,
     )
 
 
 def _facts(explanation: Explanation, patches: np.ndarray | None) -> tuple[Fact, ...]:
-    facts = [Fact("cosine", number(explanation.cosine), "", "similarity of the picture and this text")]
-    scores, objects = explanation.picture, explanation.look.objects
+    scores, objects, shuffled = explanation.picture, explanation.look.objects, explanation.shuffled
+
+    def beside(uniform: float | None, values: Sequence[float]) -> list[float | None]:
+        """The number of a uniform map, and of a differential model the mean of its runs with A2 shuffled."""
+        if not explanation.look.model.vision.differential:
+            return [uniform]
+        return [uniform, fmean(values) if values else None]
+
+    cosines = beside(None, [run.cosine for run in shuffled])
+    facts = [measured("cosine", explanation.cosine, number, cosines, "similarity of the picture and this text")]
     if patches is None or np.isnan(patches).all():
         return tuple(facts)
-    facts.append(Fact("largest", _short(float(np.nanmax(np.abs(patches)))), "", "of all patches, by size"))
+    facts.append(measured("largest", float(np.nanmax(np.abs(patches))), _short, (), "of all patches, by size"))
     if objects is not None and not scores.message:
-        row = torch.from_numpy(np.ascontiguousarray(patches.reshape(-1)))
-        share = float(localisation.mass_inside(positive_part(row), objects.inside))
+        share, ranks = _object_numbers(patches, objects)
+        runs = [_run_numbers(run.picture, explanation.look) for run in shuffled]
         area = float(objects.inside.double().mean())
         facts.append(
-            Fact(
-                "in any object", _percent(share), _percent(area), "share of the positive values; a uniform map's beside"
+            measured(
+                "in any object",
+                share,
+                _percent,
+                beside(area, [inside for inside, _ in runs]),
+                "share of the positive values; a uniform map's beside",
             )
         )
-        ranks = float(localisation.auroc(row, objects.inside, objects.outside))
         facts.append(
-            Fact("AUROC", number(ranks, 2), "0.50", "chance that a patch of an object is above one of the ground")
+            measured(
+                "AUROC",
+                ranks,
+                partial(number, digits=2),
+                beside(0.5, [auroc for _, auroc in runs]),
+                "chance that a patch of an object is above one of the ground",
+            )
         )
     if scores.gap is not None:
         gap, wanted = scores.gap
         bare = explanation.cosine - wanted
-        facts.append(Fact("cosine, bare", number(bare), "", "similarity of the baseline and this text"))
-        facts.append(Fact("sum − change", number(gap), "", "of all values, less the change from baseline to picture"))
+        change = "of all values, less the change from baseline to picture"
+        facts.append(measured("cosine, bare", bare, number, (), "similarity of the baseline and this text"))
+        facts.append(measured("sum − change", gap, number, (), change))
     return tuple(facts)
+
+
+def _object_numbers(patches: np.ndarray, objects: Objects) -> tuple[float, float]:
+    """Share of the positive values (R, C) on objects, and AUROC."""
+    row = torch.from_numpy(np.ascontiguousarray(patches.reshape(-1)))
+    share = localisation.mass_inside(positive_part(row), objects.inside)
+    return float(share), float(localisation.auroc(row, objects.inside, objects.outside))
+
+
+def _run_numbers(scores: Scores, look: Look) -> tuple[float, float]:
+    """The same of a run with A2 shuffled; NaN where it has no map."""
+    grid, values = vision_grid(look.model), scores.values
+    if values is None or look.objects is None:
+        return math.nan, math.nan
+    return _object_numbers(values if values.shape == (grid.rows, grid.cols) else by_patch(values, grid), look.objects)
 
 
 def _words_of(explanation: Explanation, top: float, power: int) -> str:
     scores, title = explanation.words, html.escape(explanation.look.model.title)
     head = f'<div class="ex-of">{title}<i>{html.escape(scores.layers)}</i></div>'
-    said = [f"never seen in training: {', '.join(explanation.unknown)}"] if explanation.unknown else []
-    said += [f"too long, not read: “{explanation.cut}”"] if explanation.cut else []
-    warnings = "".join(f'<div class="zs-warn">{html.escape(text)}</div>' for text in [*said, scores.message] if text)
+    said = [*explanation.remarks.clauses, scores.message]
+    warnings = "".join(f'<div class="zs-warn">{html.escape(text)}</div>' for text in said if text)
     if scores.values is None:
         return f'<div class="ex-line">{head}<div>{warnings}</div></div>'
     tokens = "".join(

@@ -26,6 +26,7 @@ from studio.methods import (
     Relevance,
     checked,
 )
+from studio.remarks import Remarks, remarks_on
 from studio.service import Look
 from studio.similarity import (
     BASELINES,
@@ -65,6 +66,14 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Shuffled:
+    """What one run of the model with A2 shuffled gave: its own similarity, and what the picture contributes to it."""
+
+    cosine: float
+    picture: Scores
+
+
+@dataclass(frozen=True)
 class Explanation:
     """One model's explanation of one prompt.
 
@@ -76,8 +85,8 @@ class Explanation:
         words: what the tokens contribute, aligned with `pieces`; NaN for tokens that are no words.
         pieces: the tokens as a person reads them.
         passes: how many times a tower ran, batches counted by what is in them.
-        unknown: words that the model has learned nothing of.
-        cut: the tail of the prompt that the model does not read.
+        remarks: what a person should know of the prompt as the model reads it.
+        shuffled: the same with A2 shuffled, one a run; () where it was not worked out.
     """
 
     look: Look
@@ -87,8 +96,8 @@ class Explanation:
     words: Scores
     pieces: tuple[str, ...]
     passes: int
-    unknown: tuple[str, ...] = ()
-    cut: str = ""
+    remarks: Remarks
+    shuffled: tuple[Shuffled, ...] = ()
 
 
 def explain(look: Look, pixels: Tensor, prompt: str, method: Method) -> Steps[Explanation]:
@@ -105,12 +114,12 @@ def explain(look: Look, pixels: Tensor, prompt: str, method: Method) -> Steps[Ex
     passes = 1
     yield 1
     if isinstance(method, Relevance):
-        picture, words = _relevance(pair, method)
+        picture, words = relevance_scores(pair, method)
         yield 2
         passes += 2
     else:
         sides: list[Scores] = []
-        for side in (_picture, _words):
+        for side in (picture_scores, _words):
             try:
                 scores, made = yield from _counted(side(pair, method))
                 passes += made
@@ -118,18 +127,8 @@ def explain(look: Look, pixels: Tensor, prompt: str, method: Method) -> Steps[Ex
                 scores = Scores(None, True, message=str(error))
             sides.append(scores)
         picture, words = sides
-    tokenizer = model.tokenizer
-    return Explanation(
-        look,
-        prompt,
-        pair.cosine,
-        picture,
-        words,
-        pair.pieces,
-        passes,
-        tuple(tokenizer.unknown_words(prompt)),
-        tokenizer.cut_text(prompt),
-    )
+    remarks = remarks_on(model.tokenizer, [prompt])
+    return Explanation(look, prompt, pair.cosine, picture, words, pair.pieces, passes, remarks)
 
 
 def _counted(steps: Steps[Scores]) -> Steps[tuple[Scores, int]]:
@@ -141,7 +140,7 @@ def _counted(steps: Steps[Scores]) -> Steps[tuple[Scores, int]]:
     return results[0], made
 
 
-def _relevance(pair: Pair, method: Relevance) -> tuple[Scores, Scores]:
+def relevance_scores(pair: Pair, method: Relevance) -> tuple[Scores, Scores]:
     """Both sides from one run forward and back."""
     choices, messages = {}, {}
     for side in ("vision", "text"):
@@ -154,7 +153,7 @@ def _relevance(pair: Pair, method: Relevance) -> tuple[Scores, Scores]:
         choices[side] = Choice("weights" if side in messages else method.part, tuple(range(-back, 0)))
     if len(messages) == 2:
         return (Scores(None, False, message=messages["vision"]), Scores(None, False, message=messages["text"]))
-    found = map_gradients(pair.model, pair.pixels, pair.ids, choices["vision"], choices["text"])
+    found = map_gradients(pair.model, pair.pixels, pair.ids, choices["vision"], choices["text"], pair.edits)
 
     def scored(side: Side, gradients: TowerGradients | None, pick: Callable[[Tensor], np.ndarray]) -> Scores:
         if gradients is None:
@@ -178,7 +177,7 @@ def _relevance(pair: Pair, method: Relevance) -> tuple[Scores, Scores]:
     )
 
 
-def _picture(pair: Pair, method: Method) -> Steps[Scores]:
+def picture_scores(pair: Pair, method: Method) -> Steps[Scores]:
     """The picture's side of one of captum's methods."""
     height, width = patch_size(pair)
     if isinstance(method, (LayerIntegratedGradients, LayerGradCam)):

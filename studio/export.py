@@ -8,23 +8,23 @@ import io
 import threading
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
 from models import StudioError, open_picture
 from studio.asked import text_asked
 from studio.provenance import model_found, package_versions
-from studio.recipe import VERSION, Picture, Recipe, View, view_of_state
+from studio.recipe import VERSION, Panel, Picture, Recipe, View, view_of_state
 from studio.render.arrays import arrays_of, npz_bytes, numbers_csv, zip_entry
 from studio.render.figure import figure_of
 from studio.render.ranges import shown_of
 from studio.render.raster import png_bytes
-from studio.render.readings import Relevances, readings_of
+from studio.render.readings import Relevances, Spoken, readings_of
 from studio.render.vector import svg_text
 from studio.service import Look, Service
 from studio.speaking import RelevanceAsked, RelevanceStore
@@ -32,6 +32,7 @@ from studio.speaking import RelevanceAsked, RelevanceStore
 if TYPE_CHECKING:  # the page's library, which the command line does not need
     from studio.uploads import Upload
 
+Answers = Callable[[RelevanceAsked], Mapping[str, Any] | None]
 _PATIENCE = 20.0
 _GONE = "The server let go of this run to save memory: choose the picture again, then take it away."
 
@@ -54,7 +55,7 @@ def figure_files(
     Args:
         recipe: what is drawn.
         looks: model name -> what it did with the picture.
-        relevances: model name -> relevance of its patches, where a panel shows it.
+        relevances: model name -> relevance, where a panel shows it.
         image: the picture, upright RGB.
         note: a further sentence for the figure's caption.
 
@@ -84,24 +85,47 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def relevances_of(
-    view: View, token: str, answer: Callable[[RelevanceAsked], Mapping[str, Any] | None]
-) -> dict[str, Tensor]:
-    """Relevance (R * C,) of the patches for each model with a panel that shows it, where there is an answer.
+def relevances_of(view: View, token: str, answer: Answers, control: Answers) -> dict[str, Spoken]:
+    """Relevance for each model with a panel that shows it, where there is an answer.
+
+    Args:
+        view: whose panels.
+        token: of the picture.
+        answer: gives the relevance, or None where it is not known.
+        control: likewise its numbers with A2 shuffled, for panels that have them.
 
     Raises:
         StudioError: there is no text, or the answer is why there is none.
     """
     found = {}
     for name in dict.fromkeys(panel.model for panel in view.panels if panel.kind == "relevance"):
-        given = answer(RelevanceAsked(name, token, text_asked(view.text), view.from_layer))
+        asked = _relevance_asked(view, token, name)
+        given = answer(asked)
         if given is None:
             continue
-        if "error" in given:
-            raise StudioError(given["error"])
+        wanted = any(panel.control for panel in view.panels if (panel.model, panel.kind) == (name, "relevance"))
+        beside = (control(asked) if wanted else None) or {"control": {}}
+        for each in (given, beside):
+            if "error" in each:
+                raise StudioError(each["error"])
         values = np.frombuffer(base64.b64decode(given["values"]), dtype="<f4")
-        found[name] = torch.from_numpy(values.astype(np.float32))
+        found[name] = Spoken(torch.from_numpy(values.astype(np.float32)), beside["control"], given["similarity"])
     return found
+
+
+def _relevance_asked(view: View, token: str, model: str) -> RelevanceAsked:
+    return RelevanceAsked(model, token, text_asked(view.text), view.from_layer)
+
+
+def _with_known_controls(view: View, token: str, relevance: RelevanceStore) -> View:
+    """The view, in which relevance is said to have a control only where it was worked out."""
+
+    def known(panel: Panel) -> bool:
+        return (
+            panel.kind == "relevance" and relevance.controls.get(_relevance_asked(view, token, panel.model)) is not None
+        )
+
+    return replace(view, panels=tuple(replace(panel, control=panel.control and known(panel)) for panel in view.panels))
 
 
 def take_away_server(
@@ -150,8 +174,10 @@ def _taken(
     else:
         assert example is not None
         image, name = open_picture(example.picture), example.picture.name
+    view = _with_known_controls(view, token, relevance)
     recipe = recipe_of(service, view, Picture(token, image.width, image.height, name))
-    return figure_files(recipe, there, relevances_of(view, token, relevance.known.get), image)
+    relevances = relevances_of(view, token, relevance.known.get, relevance.controls.get)
+    return figure_files(recipe, there, relevances, image)
 
 
 def _packed(files: Mapping[str, bytes], token: str, view: View) -> dict[str, str]:

@@ -13,10 +13,11 @@ from models.layout import TokenGrid
 from studio.intervening import Outcome, Refused, cosines
 from studio.measures import SHUFFLES, difference_measures, plain_measures, shuffled_measures
 from studio.service import Look, vision_grid
-from studio.strip import Fact, MapPanel, strip_value
+from studio.strip import Fact, MapPanel, Strip, measured, strip_over
 from studio.uploads import Upload
 
 Part = Literal["weights", "a1", "subtracted"]
+CONTROL = "A2 shuffled"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def panels_of(outcome: Outcome, choice: MapChoice) -> list[MapPanel]:
                 scale=name if signed else "A, A1, λA2",
                 unit="× uniform",
                 facts=_facts(maps, choice, grid, outcome.look),
+                controls=(CONTROL,),
             )
         )
     moved = rows[1] - rows[0]
@@ -75,8 +77,8 @@ def panels_of(outcome: Outcome, choice: MapChoice) -> list[MapPanel]:
             scale="after − before",
             unit="× uniform",
             facts=(
-                Fact("moved, ½ Σ|Δ|", f"{float(moved.abs().sum()) / 2:.2f}", meaning="half the sum of all changes"),
-                Fact("cosine of rows", _number(cosines(*(row[None] for row in rows))[0]), meaning="before · after"),
+                measured("moved, ½ Σ|Δ|", float(moved.abs().sum()) / 2, _number, (), "half the sum of all changes"),
+                measured("cosine of rows", cosines(*(row[None] for row in rows))[0], _number, (), "before · after"),
             ),
             badges=(same,) if same else (),
         )
@@ -100,8 +102,8 @@ def map_choice(layer: Any, head: Any, part: Any) -> MapChoice:
     return MapChoice(round(layer), None if named == "mean" else int(named), part)
 
 
-def maps_value(picture: Upload, outcomes: Sequence[Outcome | Refused], choice: MapChoice) -> dict[str, Any] | None:
-    """The value of a map strip with three panels for each model that ran, or None where none did."""
+def maps_strip(picture: Upload, outcomes: Sequence[Outcome | Refused], choice: MapChoice) -> Strip | None:
+    """A map strip with three panels for each model that ran, or None where none did."""
     ran = [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
     if not ran:
         return None
@@ -116,10 +118,14 @@ def maps_value(picture: Upload, outcomes: Sequence[Outcome | Refused], choice: M
     )
     note = (
         f"Layer {choice.layer}, {head}, query: {' / '.join(queries)}. “After” is an intervention: the weights that the "
-        f"model used when it was run with the edits.{covered} The number in the second column is the control: the same "
-        "map with A2 shuffled over the patches."
+        f"model used when it was run with the edits.{covered}"
     )
-    return strip_value(picture.image, panels, note)
+    if any(fact.controls for panel in panels for fact in panel.facts):
+        note += f" “{CONTROL}”: the same number of the same map with A2 shuffled over the patches."
+    # A model that is in the tables twice has its edits named twice, from left to right.
+    edits = [f"{outcome.model.title}: {'; '.join(outcome.words) or 'no edit'}." for outcome in ran]
+    note = "\n".join([note, *edits])
+    return strip_over(picture.image, panels, note, together=3)
 
 
 def query_words(model: LoadedModel, layer: int) -> str:
@@ -211,12 +217,13 @@ def _facts(maps: AttentionMaps, choice: MapChoice, grid: TokenGrid, look: Look) 
         ("inside", "in object, positive" if control else "in object", _percent),
         ("auroc", "AUROC, signed" if control else "AUROC", _number),
     )
-    meaning = f"control: the same with A2 shuffled over the patches, mean of {SHUFFLES}"
+    meaning = f"beside it the same with A2 shuffled over the patches, mean of {SHUFFLES}"
     return tuple(
-        Fact(
+        measured(
             label,
-            write(found[name]),
-            write(control[name]) if name in control and name != "sum" else "",
+            found[name],
+            write,
+            (control[name],) if name in control and name != "sum" else (),
             meaning if name in control and name != "sum" else "",
         )
         for name, label, write in shown

@@ -9,6 +9,7 @@ from gradio.components import Component
 from studio.bring_field import bring_field
 from studio.examples import Example
 from studio.service import Service
+from studio.turns import MOST_IN_LINE
 from studio.uploads import picture_field
 from studio.viewer.gallery import gallery
 
@@ -16,10 +17,18 @@ LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
 # Events that run a model for a moment share these, so that they wait for each other and not for cores.
 RUNS_MODEL = "model"
 MODEL_EVENT: dict[str, Any] = {"concurrency_id": RUNS_MODEL, "concurrency_limit": 1}
-# Runs of many passes wait for each other. They let go of the models between passes, so that short ones come between.
+# Runs of many passes wait for each other, in `studio.turns`. They let go of the models between passes, so that short
+# ones come between.
 RUNS_LONG = "long"
 # One that is asked for while the same page's runs begins when that has ended.
-LONG_EVENT: dict[str, Any] = {"concurrency_id": RUNS_LONG, "concurrency_limit": 1, "trigger_mode": "always_last"}
+LONG_EVENT: dict[str, Any] = {
+    "concurrency_id": RUNS_LONG,
+    "concurrency_limit": MOST_IN_LINE,
+    "trigger_mode": "always_last",
+}
+# Of all listeners of one event at most one may be `always_last`: what Gradio puts off for one of them it starts anew
+# for all of them, so two that put each other off never come to rest. Every tab listens to a change of the models.
+EACH_TIME: dict[str, Any] = {"trigger_mode": "multiple"}
 
 
 @dataclass(frozen=True)

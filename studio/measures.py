@@ -5,6 +5,7 @@ before the patches, and gives one number a row. Mass in the object and AUROC loo
 tokens have no place on the picture.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,9 +105,14 @@ def control_measures(
         prefix: tokens before the patches.
         objects: as `panel_measures`.
     """
-    found = panel_measures(kind, first.expand_as(shuffled), shuffled, prefix, objects)
+    found = mean_over_shuffles(panel_measures(kind, first.expand_as(shuffled), shuffled, prefix, objects))
     unchanged = ("sum", "cls") if kind == "weights" else ()
-    return {name: values.mean(0) for name, values in found.items() if name not in unchanged}
+    return {name: value for name, value in found.items() if name not in unchanged}
+
+
+def mean_over_shuffles(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Numbers of rows (K,), one a shuffle, as one number each."""
+    return {name: values.mean(0) for name, values in found.items()}
 
 
 def shuffle_orders(prefix: int, keys: int, count: int = SHUFFLES, seed: int = 0) -> Tensor:

@@ -10,6 +10,7 @@ from models import StudioError
 from models.gradients import MapPart
 from models.relevance import Rule
 from studio.attribution import FORWARD, WITH_GRADIENT
+from studio.shuffled_runs import RUNS
 from studio.similarity import BASELINES, Baseline
 
 FEWEST_STEPS, MOST_STEPS = 4, 128
@@ -100,16 +101,39 @@ def passes(method: Method, grid: tuple[int, int], words: int) -> int:
         words: tokens of the prompt, without start and end.
     """
     embedded = 1  # the prompt; the picture was, when it was looked at
+    return embedded + _picture_passes(method, grid) + _text_passes(method, words)
+
+
+def control_passes(method: Method, grid: tuple[int, int]) -> int:
+    """How many more it takes to explain the picture's side with A2 shuffled, for one model and one prompt."""
+    embedded = 2  # picture and prompt
+    return RUNS * (embedded + _picture_passes(method, grid))
+
+
+def _picture_passes(method: Method, grid: tuple[int, int]) -> int:
     if isinstance(method, Relevance):
-        return embedded + 2
+        return 2  # both sides come from one run of both towers
     if isinstance(method, Occlusion):
-        return embedded + grid[0] * (1 + grid[1]) + 2 + words + math.ceil(words / WORDS_AT_ONCE) + 2
-    if isinstance(method, LayerGradCam):
-        return embedded + 4
+        return grid[0] * (1 + grid[1]) + 2
     if isinstance(method, GradientShap):
-        return embedded + 2 * method.samples + 4 + 2
+        return method.samples + 1 + len(BASELINES)
+    return _path_passes(method)
+
+
+def _text_passes(method: Method, words: int) -> int:
+    if isinstance(method, Relevance):
+        return 0
+    if isinstance(method, Occlusion):
+        return words + math.ceil(words / WORDS_AT_ONCE) + 2
+    return method.samples + 2 if isinstance(method, GradientShap) else _path_passes(method)
+
+
+def _path_passes(method: IntegratedGradients | LayerIntegratedGradients | LayerGradCam) -> int:
+    """Of one side, by a method that asks the same of both."""
+    if isinstance(method, LayerGradCam):
+        return 2
     steps = math.ceil(method.steps / WITH_GRADIENT) * WITH_GRADIENT
-    return embedded + 2 * (steps + 2) + (4 if isinstance(method, LayerIntegratedGradients) else 0)
+    return steps + 2 + (2 if isinstance(method, LayerIntegratedGradients) else 0)
 
 
 def described(method: Method) -> str:

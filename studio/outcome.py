@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from studio.intervening import Outcome, Refused
+from studio.remarks import remarks_on
 from studio.zeroshot import Prompt
 
 SHOWN = 8  # further classes are folded away
@@ -68,6 +69,9 @@ def _card(side: str, prompts: list[Prompt], order: list[int], outcome: Outcome) 
     moved = f'<dl class="oc-moved"><dt class="oc-what">cosine before · after</dt>{moved}</dl>'
     ranks = _ranks(prompts, order, outcome) if outcome.before.texts is not None else ""
     unread = _note(outcome.unread) if outcome.unread else ""
+    if ranks:
+        clauses = remarks_on(outcome.model.tokenizer, [prompt.text for prompt in prompts]).clauses
+        ranks += "".join(_note(f"{clause[0].upper()}{clause[1:]}.") for clause in clauses)
     title = html.escape(outcome.model.title)
     return f'<section class="oc-card oc-{side}"><h4>{title}</h4>{words}{moved}{ranks}{unread}</section>'
 

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from models import AttentionMaps, StudioError, statistics
 from models.heads import match_heads
 from models.layout import TokenGrid
+from models.projections import Projections
 from studio.asked import Readout
 from studio.measures import Objects, shuffle_orders
 from studio.overview_statistics import STATISTICS, Rows
@@ -59,10 +61,12 @@ def control_rows(rows: Rows, count: int) -> Iterator[Rows]:
         return
     for order in shuffle_orders(rows.prefix, rows.weights.shape[-1], count):
         shuffled = rows.subtracted[..., order]
-        yield Rows(rows.first - shuffled, rows.first, shuffled, rows.prefix, rows.objects, rows.distances)
+        yield replace(rows, weights=rows.first - shuffled, subtracted=shuffled)
 
 
-def rows_of(maps: AttentionMaps, grid: TokenGrid, objects: Objects | None, over: Over) -> Rows:
+def rows_of(
+    maps: AttentionMaps, projections: Projections, grid: TokenGrid, objects: Objects | None, over: Over
+) -> Rows:
     """The rows of one layer that an overview is about: that of the readout, or those of all tokens."""
 
     def chosen(whole: Tensor) -> Tensor:
@@ -72,7 +76,7 @@ def rows_of(maps: AttentionMaps, grid: TokenGrid, objects: Objects | None, over:
     first, subtracted = chosen(maps.a1), None if maps.subtracted is None else chosen(maps.subtracted)
     weights = first if subtracted is None else first - subtracted
     distances = statistics.patch_distances(grid.rows, grid.cols)
-    return Rows(weights, first, subtracted, weights.shape[-1] - grid.patches, objects, distances)
+    return Rows(weights, first, subtracted, weights.shape[-1] - grid.patches, objects, distances, projections)
 
 
 def overview_steps(
@@ -115,7 +119,7 @@ def overview_steps(
 
 
 def _layer(read: ReadLayer, over: Over) -> dict[str, Any]:
-    rows = rows_of(read.maps, read.grid, read.look.objects, over)
+    rows = rows_of(read.maps, read.projections, read.grid, read.look.objects, over)
     controls = [layer_statistics(each) for each in control_rows(rows, CONTROLS[over])]
     control = {
         each.name: _mean([run[each.name] for run in controls if each.name in run])

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from models import localisation, statistics
+from models.diff_attention import widen
+from models.errors import UndefinedMapError
 from models.heads import head_redundancy
+from models.projections import Projections, mix
 from studio.measures import Objects
 
 Find = Callable[["Rows"], Tensor]
@@ -23,6 +27,7 @@ class Rows:
         prefix: tokens before the patches.
         objects: which patches lie on an object, or None.
         distances: between patches (R * C, R * C), in patch sides.
+        projections: of the same layer, whose V the rows weigh.
     """
 
     weights: Tensor
@@ -31,6 +36,7 @@ class Rows:
     prefix: int
     objects: Objects | None
     distances: Tensor
+    projections: Projections
 
     @property
     def positive(self) -> Tensor:
@@ -94,6 +100,27 @@ def _pair(find: Callable[[Tensor, Tensor], Tensor]) -> Find:
     return found
 
 
+def _norm_outliers(rows: Rows) -> Tensor:
+    """How many tokens are given a vector of outlying norm (S,): by the layer's attention, and by each head's part."""
+    norms = _written_norms(rows.projections, rows.weights[1:].unsqueeze(0))
+    return torch.where(norms.isnan().any(-1), torch.nan, statistics.norm_outliers(norms).sum(-1))
+
+
+def _written_norms(projections: Projections, weights: Tensor) -> Tensor:
+    """Norms (1 + H, Nq) of what attention answers for each token: all of it, then each head's part without the bias.
+
+    A head's part is not known behind a norm that is not linear in it: NaN.
+    """
+    mixed = mix(projections, weights)
+    together = torch.linalg.vector_norm(widen(projections.merge(mixed)[0]), dim=-1)
+    try:
+        outputs = projections.outputs(mixed)
+    except UndefinedMapError:
+        return torch.cat([together.unsqueeze(0), together.new_full((weights.shape[1], len(together)), torch.nan)])
+    parts = (widen(mixed) * outputs.row_scale) @ outputs.weight
+    return torch.cat([together.unsqueeze(0), torch.linalg.vector_norm(parts[0], dim=-1)])
+
+
 _POSITIVE = "Of A1 − λA2 the positive part is taken."
 STATISTICS: tuple[Statistic, ...] = (
     Statistic(
@@ -137,6 +164,13 @@ STATISTICS: tuple[Statistic, ...] = (
         "entropy",
         f"Normalised: 0 one key, 1 all keys alike. {_POSITIVE}",
         lambda rows: statistics.entropy(rows.positive),
+        cleaning=True,
+    ),
+    Statistic(
+        "entropy-nats",
+        "entropy in nats",
+        f"Not divided by its largest possible value, so it grows with the number of keys. {_POSITIVE}",
+        lambda rows: statistics.entropy_nats(rows.positive),
         cleaning=True,
     ),
     Statistic(
@@ -219,6 +253,16 @@ STATISTICS: tuple[Statistic, ...] = (
         whole=True,
     ),
     Statistic(
+        "outliers",
+        "tokens of outlying norm",
+        "Number of tokens, CLS among them, to which attention adds a vector whose norm is above the median by more "
+        "than ten median absolute deviations. The first column is about all that the layer's attention adds, the "
+        "others about the part of one head; the tokens themselves are not recorded.",
+        _norm_outliers,
+        cleaning=True,
+        whole=True,
+    ),
+    Statistic(
         "self",
         "share on itself",
         "Share of the mass that tokens give themselves.",
@@ -240,6 +284,14 @@ STATISTICS: tuple[Statistic, ...] = (
         "Mean cosine between the maps of two heads of the layer: one number a layer, 1 if all look at the same.",
         lambda rows: head_redundancy(rows.weights[1:]),
         cleaning=True,
+    ),
+    Statistic(
+        "sum",
+        "row sum",
+        "1 for A, the value about which the colours turn; 1 − λ for A1 − λA2; times the number of maps where several "
+        "sources are summed.",
+        lambda rows: statistics.row_sum(rows.weights),
+        centre=1.0,
     ),
     Statistic(
         "negative",

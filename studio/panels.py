@@ -25,12 +25,15 @@ Known = Callable[[object], bool]
 NO_MODEL = "There is no such model here: choose one of those that the page offers, or bring it."
 # Kinds that are read off the map of another kind, by taking its positive or its negative part.
 PART_OF: dict[Kind, Kind] = {"positive": "weights", "negative": "weights"}
+# Maps of several sources are summed after the softmax, so that rows sum to their number: QQ + KK is SCLIP's, all three
+# self-correlations are what GEM and CLIPtrase average. VV, and so the sum with it, exists for a single map alone.
 SOURCES: dict[str, tuple[str, ...]] = {
     "qk": ("qk",),
     "qq": ("qq",),
     "kk": ("kk",),
     "vv": ("vv",),
     "qq+kk": ("qq", "kk"),
+    "qq+kk+vv": ("qq", "kk", "vv"),
 }
 
 

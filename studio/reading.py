@@ -17,6 +17,7 @@ from models.projections import Projections
 from studio.asked import LayerAsked, Readout, RowAsked, layer_asked, rows_asked
 from studio.measures import (
     control_measures,
+    mean_over_shuffles,
     panel_measures,
     plain_measures,
     shuffle_orders,
@@ -25,6 +26,7 @@ from studio.measures import (
 from studio.panels import PART_OF, SOURCES, Kind, looked_at, part_of, slot_map, whole_map
 from studio.service import Look, Service, vision_grid
 from studio.store import BoundedStore
+from studio.value_control import shuffled_value_rows
 from studio.view import layer_payload
 
 MAP_BYTES = 128 * 2**20
@@ -141,7 +143,8 @@ def row_numbers(read: ReadLayer, row: RowAsked) -> dict[str, Any]:
 
     if kind == "value" or read.maps.subtracted is None:
         values = picked(PART_OF.get(kind, kind))[1]
-        return _numbers(plain_measures(values, _prefix(values, grid), objects))
+        found = plain_measures(values, _prefix(values, grid), objects)
+        return _numbers(found, None if read.maps.subtracted is None else _value_control(read, row))
     _, first = picked("a1")
     matrix, subtracted = picked("subtracted")
     prefix = _prefix(first, grid)
@@ -152,6 +155,14 @@ def row_numbers(read: ReadLayer, row: RowAsked) -> dict[str, Any]:
     at = row.query if row.query is not None else grid.cls
     shuffled = shuffled_rows(matrix, at, row.direction, orders, subtracted)
     return _numbers(found, control_measures(kind, first, shuffled, prefix, objects))
+
+
+def _value_control(read: ReadLayer, row: RowAsked) -> dict[str, Tensor]:
+    """The numbers under a value-weighted panel with A2 shuffled."""
+    maps, grid = read.maps, read.grid
+    orders = shuffle_orders(maps.a1.shape[-1] - grid.patches, maps.a1.shape[-1])
+    rows = shuffled_value_rows(maps, read.projections, orders, row.panel.head, row.query, row.direction, grid)
+    return mean_over_shuffles(plain_measures(rows, _prefix(rows, grid), read.look.objects))
 
 
 def row_values(read: ReadLayer, row: RowAsked) -> Tensor:

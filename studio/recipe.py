@@ -7,10 +7,11 @@ again; hashes of the picture and of the weights tell whether it is the same figu
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from models.errors import StudioError
+from models.overrides import Overrides
 from models.plain import from_plain
 from models.preprocess import Preprocess
 
@@ -21,7 +22,7 @@ OPACITY = 0.75  # where nothing is said, as on the page
 TOKEN = 32
 
 Kind = Literal["weights", "a1", "subtracted", "positive", "negative", "relevance", "value"]
-MapSource = Literal["qk", "qq", "kk", "vv", "qq+kk"]
+MapSource = Literal["qk", "qq", "kk", "vv", "qq+kk", "qq+kk+vv"]
 Direction = Literal["reads", "read by"]
 Scale = Literal["raw", "uniform", "row"]
 Ramp = Literal["linear", "root"]
@@ -32,7 +33,15 @@ Head = Literal["mean"] | int
 
 @dataclass(frozen=True)
 class Panel:
-    """One map: of which model, which kind, which head or the mean over heads, and whether its range is its own.
+    """One map.
+
+    Attributes:
+        model: name of the model.
+        kind: which map.
+        head: the head, or the mean over heads.
+        own: whether its range is its own.
+        control: of relevance, whether its numbers stand beside those of the model run with A2 shuffled. Maps off a
+            recording always have their control.
 
     Raises:
         StudioError: a head below 0.
@@ -42,6 +51,7 @@ class Panel:
     kind: Kind
     head: Head = "mean"
     own: bool = False
+    control: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.head, int) and self.head < 0:
@@ -138,7 +148,8 @@ class Found:
         preprocess: how pictures become its input.
         lam: lambda of each layer of the vision tower, or None where it is not one number a layer.
         assumed: what the file does not say and was taken for granted.
-        given: what was asked for instead.
+        given: what was asked for instead, in words.
+        overrides: the same as data, as it was loaded; recipes that were made before it was kept have none.
     """
 
     name: str
@@ -150,6 +161,7 @@ class Found:
     lam: tuple[float, ...] | None = None
     assumed: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    overrides: Overrides = field(default_factory=Overrides)
 
 
 @dataclass(frozen=True)
@@ -184,17 +196,25 @@ class Recipe:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
+def recipe_data(text: str | bytes) -> object:
+    """What the JSON of a recipe holds.
+
+    Raises:
+        StudioError: it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StudioError(f"The recipe is no JSON ({error}): take the file that was taken away.") from error
+
+
 def read_recipe(text: str | bytes) -> Recipe:
-    """A recipe from its JSON, every key and type checked.
+    """A recipe of Compare from its JSON, every key and type checked.
 
     Raises:
         StudioError: it is no JSON, or not a recipe; the message names the key.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise StudioError(f"The recipe is no JSON ({error}): take the file that was taken away.") from error
-    return from_plain(Recipe, data, "recipe")
+    return from_plain(Recipe, recipe_data(text), "recipe")
 
 
 def view_of_state(state: object) -> tuple[str, View]:

@@ -4,8 +4,9 @@ Only the last layer is changed, which is where the presets read. What is measure
 cosine maps were brought there bilinearly, as the published codes do it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from models.intervention import (
     MatchedEntropy,
     Neighbourhood,
     RandomMask,
+    ShuffledA2,
     SupportOf,
     TopK,
     UseNormalizer,
@@ -29,11 +31,13 @@ from models.intervention import (
 )
 from models.presets import Preset, find_preset
 from models.segmentation import Softmax, class_maps, phrase_maps, to_original, upsample
-from models.text_classifier import TextClassifier, text_classifier
+from models.text_classifier import SLOT, TextClassifier, phrases_of, text_classifier
+from studio.remarks import remarks_on
+from studio.shuffled_runs import RUNS
 from studio.sparsity import RULES, Rule
-from studio.sparsity_panels import decimal, percent
-from studio.strip import Fact, MapPanel, no_map
-from studio.truth import Truth
+from studio.sparsity_panels import SHUFFLED, decimal, percent
+from studio.strip import Fact, MapPanel, measured, no_map
+from studio.truth import PAINTED, UPLOADED, Truth
 
 LONGEST = 448  # of the side at which mIoU and AUROC are measured, in pixels
 SCORE = Softmax(40.0)
@@ -103,6 +107,13 @@ def column_edits(preset: Preset, rule: Rule, alpha: float) -> tuple[Edit, ...]:
     return (*preset.edits, rules[rule])
 
 
+def remarks_on_classes(model: LoadedModel, asked: Segmentation) -> list[str]:
+    """What a person should know of the classes as the model reads them; clauses that follow its name."""
+    template = asked.template.strip() or SLOT
+    texts = [template.replace(SLOT, phrase) for line in asked.classes for phrase in phrases_of(line)]
+    return remarks_on(model.tokenizer, texts).clauses
+
+
 def segment(
     model: LoadedModel,
     image: Image.Image,
@@ -117,7 +128,7 @@ def segment(
     """
     preset = find_preset(asked.preset)
     pixels, geometry = model.preprocess(image)
-    classifier = text_classifier(model, asked.classes, (asked.template.strip() or "{}",))
+    classifier = text_classifier(model, asked.classes, (asked.template.strip() or SLOT,))
     for rule in rules:
         title = rule if rule in ("softmax", "identity") else f"{rule}, α = {asked.alpha:g}"
         of = f"{model.title}, {preset.title}"
@@ -129,9 +140,61 @@ def segment(
             yield no_map(title, of, geometry, str(error))
             continue
         cosines = phrase_maps(features, classifier)
-        yield _panel(
-            title, of, rule, cosines, classifier, geometry, asked, truth, _patch_facts(model, edits, recording)
+        facts = _patch_facts(model, edits, recording)
+        if truth is not None:
+            score = measure(cosines, classifier, geometry, truth, asked.background)
+            others = [
+                measure(
+                    phrase_maps(dense_features(model, pixels[None], replace(preset, edits=each)), classifier),
+                    classifier,
+                    geometry,
+                    truth,
+                    asked.background,
+                )
+                for each in shuffled_columns(model, edits)
+            ]
+            facts = (*_score_facts(score, others), *facts)
+        yield _panel(title, of, rule, cosines, classifier, geometry, asked.background, facts)
+
+
+def shuffled_columns(model: LoadedModel, edits: tuple[Edit, ...]) -> tuple[tuple[Edit, ...], ...]:
+    """A column's edits with A2 of the last layer permuted over the patches, once for each of a few fixed orders.
+
+    None of a model that subtracts nothing, nor where the identity takes the place of A1 - lambda A2.
+    """
+    if not model.vision.differential or any(isinstance(edit, Identity) for edit in edits):
+        return ()
+    return tuple((*edits, ShuffledA2(seed, -1)) for seed in range(RUNS))
+
+
+def shuffled_said(model: LoadedModel) -> str:
+    """What stands beside the numbers of a model that subtracts a map; "" for others."""
+    if not model.vision.differential:
+        return ""
+    return (
+        f"“{SHUFFLED}”: the same number with A2 of the last layer permuted over the patches, mean of {RUNS} fixed "
+        "shuffles: what subtracting any such map gives. Where every patch attends to itself alone there is no A2."
+    )
+
+
+def segmentation_said(asked: Segmentation, truth: Truth | None, named: str) -> str:
+    """What is run and what it is measured against, in words; `named` is the class of a mask with one value."""
+    preset = find_preset(asked.preset)
+    measured = (
+        "There is no mask, so nothing is measured: upload or paint one."
+        if truth is None
+        else f"mIoU and AUROC are measured at pixels against {truth.words}; ground "
+        + (
+            f"is where the best class has less than {asked.background:.2f}."
+            if asked.background
+            else "is left out of mIoU."
         )
+    )
+    return (
+        f"Intervention: the model is run with its last layer changed. {preset.title}: {preset.description} The other "
+        f"columns have another rule in the place of its softmax, α = {asked.alpha:g}. {measured}"
+        f"{'' if truth is None else _mask_words(truth, named)}"
+    )
 
 
 def truth_panel(truth: Truth, size: tuple[int, int], classes: tuple[str, ...]) -> MapPanel:
@@ -192,34 +255,29 @@ def _panel(
     cosines: Tensor,
     classifier: TextClassifier,
     geometry: ImageGeometry,
-    asked: Segmentation,
-    truth: Truth | None,
+    background: float,
     facts: tuple[Fact, ...],
 ) -> MapPanel:
-    if truth is not None:
-        score = measure(cosines, classifier, geometry, truth, asked.background)
-        over = f"Over {', '.join(score.counted) or 'no class of the mask'}"
-        facts = (
-            Fact("mIoU", percent(score.miou), meaning=f"Mean intersection by union. {over}."),
-            Fact("AUROC", decimal(score.auroc), meaning=f"Of the cosine of a class against all other pixels. {over}."),
-            *facts,
-        )
+    controls = (SHUFFLED,) if any(fact.controls for fact in facts) else ()
+    badges = () if rule in ("softmax", "entmax") else ("control",)
     if len(classifier.classes) == 1:
-        return MapPanel(
-            title, of, class_maps(cosines, classifier).values[0, 0].numpy(), geometry, "signed", "cosine", "", facts
-        )
+        values = class_maps(cosines, classifier).values[0, 0].numpy()
+        return MapPanel(title, of, values, geometry, "signed", "cosine", "", facts, controls, badges)
     phrases = upsample(cosines, geometry.input)
     chances = class_maps(phrases, classifier, SCORE).values[0]
     values = class_maps(phrases, classifier).values[0].argmax(0).double()
-    values[chances.amax(0) < asked.background] = torch.nan
-    return MapPanel(
-        title,
-        of,
-        values.numpy(),
-        geometry,
-        "classes",
-        facts=facts,
-        badges=() if rule in ("softmax", "entmax") else ("control",),
+    values[chances.amax(0) < background] = torch.nan
+    return MapPanel(title, of, values.numpy(), geometry, "classes", facts=facts, controls=controls, badges=badges)
+
+
+def _score_facts(score: Score, others: Sequence[Score]) -> tuple[Fact, ...]:
+    """How well a column fits the mask, beside the mean of its control's runs."""
+    over = f"Over {', '.join(score.counted) or 'no class of the mask'}"
+    miou = [fmean(other.miou for other in others)] if others else []
+    auroc = [fmean(other.auroc for other in others)] if others else []
+    return (
+        measured("mIoU", score.miou, percent, miou, f"Mean intersection by union. {over}."),
+        measured("AUROC", score.auroc, decimal, auroc, f"Of the cosine of a class against all other pixels. {over}."),
     )
 
 
@@ -234,11 +292,10 @@ def _patch_facts(model: LoadedModel, edits: tuple[Edit, ...], recording: Recordi
             "support",
             f"{float(kept):.0f} of {weights.shape[-1]}",
             meaning="Keys of a patch, mean over patches and heads.",
+            number=float(kept),
         ),
-        Fact(
-            "on itself",
-            percent(float(own)),
-            meaning="Share of its mass that a patch gives itself: 100 % is the identity.",
+        measured(
+            "on itself", float(own), percent, (), "Share of its mass that a patch gives itself: 100 % is the identity."
         ),
     )
 
@@ -271,3 +328,11 @@ def _iou(predicted: np.ndarray, wanted: np.ndarray) -> float:
 
 def _auroc(cosine: Tensor, seen: Tensor, wanted: Tensor) -> float:
     return float(localisation.auroc(cosine.flatten()[None], (seen & wanted).flatten(), (seen & ~wanted).flatten()))
+
+
+def _mask_words(truth: Truth, named: str) -> str:
+    """Which class a mask with one value is held against; nothing of masks that say so themselves."""
+    if truth.source not in (PAINTED, UPLOADED) or len(truth.classes) != 1:
+        return ""
+    why = "" if named.strip() else ", the first class, since none is named for it"
+    return f" The {truth.source} mask counts as “{truth.classes[0]}”{why}."

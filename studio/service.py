@@ -24,6 +24,8 @@ from studio.measures import Objects, objects_of
 from studio.public import Policy, policy_of
 from studio.registry import Entry, Registry
 from studio.store import BoundedStore
+from studio.strip_store import StripStore
+from studio.turns import Turns
 
 RECORDING_BYTES = 256 * 2**20
 # Kept are inputs and outputs (2 D a token); a layer that is looked at adds Q, K and V (3 D).
@@ -80,6 +82,10 @@ class Service:
         for name, source in sources.items():
             folder = SHIPPED / source if isinstance(source, str) and source in available_models() else Path(source)
             self.registry.start_with(name, Entry(_title(folder, name), folder, partial(load_model, source)))
+        # The line in which long runs of all pages wait.
+        self.turns = Turns()
+        # What tabs show, for those who want to take it away.
+        self.strips = StripStore()
         self._examples = {example.token: example for example in examples if example.mask is not None}
         self.looks: BoundedStore[tuple[str, str], Look] = BoundedStore(recording_bytes)
         self._followers: list[Callable[[str, str | None], None]] = []

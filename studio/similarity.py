@@ -19,6 +19,7 @@ from torchvision.transforms.functional import gaussian_blur
 from models import LoadedModel, StudioError, Tower
 from models.diff_attention import widen
 from models.errors import RecordingError
+from models.intervention import Edit, intervene
 from models.layout import TokenGrid
 from models.loaded import CLIP
 
@@ -38,6 +39,7 @@ class Pair:
         ids: (1, N).
         image, text: their embeddings (1, E), of any length.
         pieces: the tokens of the text as a person reads them, the first of the N positions.
+        edits: how the vision tower is changed when it runs.
     """
 
     model: LoadedModel
@@ -46,10 +48,11 @@ class Pair:
     image: Tensor
     text: Tensor
     pieces: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
 
     @property
     def cosine(self) -> float:
-        """The similarity of the unchanged pair."""
+        """The similarity of its embeddings."""
         return float(F.cosine_similarity(widen(self.image), widen(self.text), dim=-1))
 
     @property
@@ -188,6 +191,7 @@ def _run(pair: Pair, side: Side, given: Tensor, *hooks: _Hook) -> Tensor:
         for hook in hooks:
             stack.enter_context(_hooked(hook))
         if side == "vision":
+            stack.enter_context(intervene(pair.model.vision, pair.edits))
             return module.encode_image(given)
 
         def replace(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:

@@ -106,4 +106,4 @@ def _colour(share: float) -> tuple[str, str]:
     low = min(int(place), len(_STOPS) - 2)
     ends = [[int(stop[at : at + 2], 16) for at in (0, 2, 4)] for stop in _STOPS[low : low + 2]]
     mixed = [round(a + (b - a) * (place - low)) for a, b in zip(*ends, strict=True)]
-    return f"rgb({mixed[0]},{mixed[1]},{mixed[2]})", "#101820" if share > 0.55 else "#fff"
+    return f"rgb({mixed[0]},{mixed[1]},{mixed[2]})", "#000" if share > 0.47 else "#fff"

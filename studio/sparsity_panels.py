@@ -1,7 +1,8 @@
 """The maps of the Sparsity tab as panels: one row of a layer, true zeros kept, its numbers beside a control's."""
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -9,18 +10,20 @@ from torch import Tensor
 from models import AttentionMaps, Normalizer, localisation, statistics
 from models.intervention.controls import random_mask_weights
 from models.maps import Part, attention_scores
-from studio.measures import Objects
+from studio.measures import SHUFFLES, Objects, shuffle_orders
 from studio.panels import SOURCES
 from studio.service import vision_grid
 from studio.sparsity import SparseRun, queries_of, query_words
-from studio.strip import Fact, MapPanel
+from studio.strip import Fact, MapPanel, measured
 
 DRAWS = 20
-CONTROL = "random keys"
-NOTE = (
-    f"“{CONTROL}”: the same number for softmax over as many keys, drawn at random in each row: "
-    "what any sparsity of that size gives. Numbers are of the row that is drawn."
-)
+CONTROL, SHUFFLED = "random keys", "A2 shuffled"
+MEANS = {
+    CONTROL: "the same number for softmax over as many keys, drawn at random in each row: what any sparsity of that "
+    "size gives.",
+    SHUFFLED: f"the same number of A1 − λA2 with A2 permuted over the patches, the mean of {SHUFFLES} fixed shuffles: "
+    "what subtracting any such map gives.",
+}
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,13 @@ def numbers_of(row: Tensor, prefix: int, objects: Objects | None) -> Numbers:
     )
 
 
+def mean_numbers(rows: Iterable[Tensor], prefix: int, objects: Objects | None) -> Numbers:
+    """The mean of `numbers_of` over rows of a control (K, Nk), K at least 1."""
+    found = [numbers_of(row, prefix, objects) for row in rows]
+    means = {name: fmean(getattr(one, name) for one in found) for name in ("support", "entropy", "inside", "auroc")}
+    return replace(found[0], **means)
+
+
 def sparsity_panels(
     run: SparseRun, layer: int, head: int | None, patch: tuple[int, int] | None, objects: Objects | None
 ) -> list[MapPanel]:
@@ -89,11 +99,13 @@ def sparsity_panels(
     chosen = queries_of(look, patch, count)
     control = _random_rows(run, layer, chosen)
     where = f"{look.model.title}, {query_words(look, patch, count)}, {'mean head' if head is None else f'head {head}'}"
-    own = _at(maps, chosen)
+    own = at_queries(maps, chosen)
+    shuffled = () if maps.a2 is None else shuffled_rows(own, head, grid.prefix)
     panels = []
     for title, name, signed in _PLAIN if maps.a2 is None else _DIFFERENTIAL:
         row = head_rows(own.part(name), head)[0]
-        drawn = [] if control is None else head_rows(control.part(name), head)
+        drawn = () if control is None else head_rows(control.part(name), head)
+        others = {CONTROL: drawn, SHUFFLED: shuffled if signed else ()}
         panels.append(
             MapPanel(
                 title,
@@ -105,10 +117,10 @@ def sparsity_panels(
                 "× uniform",
                 _facts(
                     numbers_of(row, grid.prefix, objects),
-                    [numbers_of(other, grid.prefix, objects) for other in drawn],
+                    [mean_numbers(rows, grid.prefix, objects) if len(rows) else None for rows in others.values()],
                     signed,
                 ),
-                CONTROL,
+                tuple(others),
                 zeros=True,
                 marked=patch if count == grid.tokens else None,
                 key=look.model.name,
@@ -117,13 +129,37 @@ def sparsity_panels(
     return panels
 
 
+def controls_said(panels: Sequence[MapPanel]) -> str:
+    """What the controls are that have numbers in any of the panels; "" where none has."""
+    numbered = {
+        name
+        for panel in panels
+        for fact in panel.facts
+        for name, number in zip(panel.controls, fact.controls, strict=False)
+        if number
+    }
+    said = [f"“{name}”: {meaning}" for name, meaning in MEANS.items() if name in numbered]
+    return " ".join([*said, "Numbers are of the row that is drawn."]) if said else ""
+
+
+def sums_said(source: str, panels: Sequence[MapPanel]) -> str:
+    """What a row of each map adds up to where several maps are summed; "" for one map, whose rows everybody knows."""
+    count = len(SOURCES[source])
+    sums = {"A": "", "A1": "", "λA2": " × λ", "A1 − λA2": " × (1 − λ)"}
+    drawn = [title for title in sums if any(panel.title == title and not panel.message for panel in panels)]
+    if count == 1 or not drawn:
+        return ""
+    rows = ", ".join(f"{title} to {count}{sums[title]}" for title in drawn)
+    return f"{count} maps are summed after they are normalised, so a row adds up: {rows}."
+
+
 def head_rows(weights: Tensor, head: int | None) -> Tensor:
     """Rows (B, Nk) of weights (B, H, n, Nk): of one head or the mean of all, the mean over queries."""
     rows = weights.mean(-2)
     return rows.mean(1) if head is None else rows[:, head]
 
 
-def _at(maps: AttentionMaps, chosen: slice) -> AttentionMaps:
+def at_queries(maps: AttentionMaps, chosen: slice) -> AttentionMaps:
     """The maps (1, H, n, Nk) at the chosen queries."""
     a2 = None if maps.a2 is None else maps.a2[..., chosen, :]
     return replace(maps, a1=maps.a1[..., chosen, :], a2=a2, lam=_lam_at(maps.lam, chosen))
@@ -132,6 +168,15 @@ def _at(maps: AttentionMaps, chosen: slice) -> AttentionMaps:
 def _lam_at(lam: Tensor | None, chosen: slice) -> Tensor | None:
     """Lambda of the chosen queries: one number, or one for each token (B, H, Nq, 1)."""
     return lam[..., chosen, :] if lam is not None and lam.dim() > 1 and lam.shape[-2] > 1 else lam
+
+
+def shuffled_rows(maps: AttentionMaps, head: int | None, prefix: int) -> Tensor:
+    """Rows (K, Nk) of A1 - lambda A2 with A2 shuffled over the patches, one a shuffle, of maps (1, H, n, Nk).
+
+    One order of the keys serves all heads and queries, so it may come after their mean.
+    """
+    first, subtracted = (head_rows(maps.part(name), head)[0] for name in ("a1", "subtracted"))
+    return first - subtracted[shuffle_orders(prefix, len(subtracted))]
 
 
 def _random_rows(run: SparseRun, layer: int, chosen: slice) -> AttentionMaps | None:
@@ -152,29 +197,34 @@ def _random_rows(run: SparseRun, layer: int, chosen: slice) -> AttentionMaps | N
     return AttentionMaps(total[0], None if lam is None else total[1], lam, run.asked.source, 1.0)
 
 
-def _facts(own: Numbers, drawn: list[Numbers], signed: bool) -> tuple[Fact, ...]:
-    def mean(name: str, write: Callable[[float], str]) -> str:
-        return write(sum(getattr(other, name) for other in drawn) / len(drawn)) if drawn else ""
+def _facts(own: Numbers, controls: Sequence[Numbers | None], signed: bool) -> tuple[Fact, ...]:
+    """The numbers of a row, each beside that of every control."""
 
+    def beside(name: str) -> list[float | None]:
+        return [None if other is None else getattr(other, name) for other in controls]
+
+    kept = "Keys with a weight other than exactly zero."
     facts = [
-        Fact("support", f"{own.support:.0f} of {own.keys}", meaning="Keys with a weight other than exactly zero."),
-        Fact("zeros", percent(own.zeros), meaning="Share of the keys whose weight is exactly zero."),
-        Fact(
+        Fact("support", f"{own.support:.0f} of {own.keys}", meaning=kept, number=own.support),
+        measured("zeros", own.zeros, percent, (), "Share of the keys whose weight is exactly zero."),
+        measured(
             "entropy, positive" if signed else "entropy",
-            decimal(own.entropy),
-            mean("entropy", decimal),
+            own.entropy,
+            decimal,
+            beside("entropy"),
             "Divided by its largest possible value: 0 one key, 1 all keys alike.",
         ),
     ]
     if own.inside == own.inside:
         name = "in object, positive" if signed else "in object"
-        facts.append(Fact(name, percent(own.inside), mean("inside", percent), "Share of the mass on objects' patches."))
+        facts.append(measured(name, own.inside, percent, beside("inside"), "Share of the mass on objects' patches."))
     if own.auroc == own.auroc:
         facts.append(
-            Fact(
+            measured(
                 "AUROC, signed" if signed else "AUROC",
-                decimal(own.auroc),
-                mean("auroc", decimal),
+                own.auroc,
+                decimal,
+                beside("auroc"),
                 "Chance that a patch on an object has a larger weight than one on the ground; equal ones count half.",
             )
         )

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from models import StudioError
+from studio.remarks import remarks_on
 from studio.service import Look
 from studio.sparsity import RULE_MEANS, Asked, Rule, run_with
 from studio.zeroshot import Prompt
@@ -31,10 +32,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """The runs of one model, the model as it is first."""
+    """The runs of one model, the model as it is first, and what to know of the prompts as it reads them."""
 
     title: str
     runs: tuple[Answer, ...]
+    remarks: tuple[str, ...]
 
 
 def answers_of(
@@ -46,6 +48,7 @@ def answers_of(
     """
     model = look.model
     texts = model.encode_text(model.tokenize([prompt.text for prompt in prompts]), normalize=True)
+    remarks = tuple(remarks_on(model.tokenizer, [prompt.text for prompt in prompts]).clauses)
     runs: tuple[Answer, ...] = ()
     for rule in rules:
         try:
@@ -57,7 +60,7 @@ def answers_of(
             probability = torch.softmax(cosine * model.logit_scale, dim=0)
             answer = Answer(rule, tuple(cosine.tolist()), tuple(probability.tolist()))
         runs = (*runs, answer)
-        yield Answers(model.title, runs)
+        yield Answers(model.title, runs, remarks)
 
 
 def answers_html(prompts: list[Prompt], sides: list[Answers], caption: str) -> str:
@@ -78,12 +81,12 @@ def _table(prompts: list[Prompt], side: Answers) -> str:
         f'<tr><th scope="row">{html.escape(prompts[at].label)}</th>{"".join(_cell(run, at) for run in side.runs)}</tr>'
         for at in order
     )
-    said = "".join(
-        f'<p class="sg-said">{_head(run.rule)}: {html.escape(run.message)}</p>' for run in side.runs if run.message
-    )
+    said = [f"{_head(run.rule)}: {html.escape(run.message)}" for run in side.runs if run.message]
+    said += [f"{html.escape(side.title)}: {html.escape(clause)}." for clause in side.remarks]
+    below = "".join(f'<p class="sg-said">{line}</p>' for line in said)
     return (
         f'<div><table class="sg-words"><caption><b>{html.escape(side.title)}</b></caption>'
-        f"<thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table>{said}</div>"
+        f"<thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table>{below}</div>"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from studio.measures import Objects
 from studio.service import Look, vision_grid
 from studio.sparsity import Asked, Rule, queries_of, query_words, read_out
-from studio.sparsity_panels import Numbers, head_rows, numbers_of
+from studio.sparsity_panels import SHUFFLED, Numbers, at_queries, head_rows, mean_numbers, numbers_of, shuffled_rows
 
 ALPHAS = tuple(round(1 + step / 10, 2) for step in range(11))
 SWEPT: tuple[Rule, ...] = ("entmax", "top-k", "matched entropy", "random keys")
@@ -20,26 +20,32 @@ _MEASURES = {
 }
 _INK, _GRID = "#888", "rgba(128,128,128,.25)"
 _COLOURS = ("#d9722e", "#0e9a93")  # of the left and the right model, readable on white and on dark
-_DASHES: dict[Rule, str] = {"entmax": "solid", "top-k": "dash", "matched entropy": "dashdot", "random keys": "dot"}
+_DASHES = {
+    "entmax": "solid",
+    "top-k": "dash",
+    "matched entropy": "dashdot",
+    "random keys": "dot",
+    SHUFFLED: "longdashdot",
+}
 
 
 @dataclass(frozen=True)
 class Curves:
-    """One model's numbers at each α and rule.
+    """One model's numbers at each α and rule; of A1 - lambda A2 also under entmax with A2 shuffled.
 
     Attributes:
         title: of the model.
         where: layer, head, query and map in words.
         alphas: (S,).
-        numbers: for each rule, S of them; at α = 1 every rule is softmax.
+        numbers: for each rule, and for "A2 shuffled", S of them; at α = 1 every rule is softmax.
     """
 
     title: str
     where: str
     alphas: tuple[float, ...]
-    numbers: dict[Rule, tuple[Numbers, ...]]
+    numbers: dict[str, tuple[Numbers, ...]]
 
-    def line(self, rule: Rule, measure: str) -> list[float]:
+    def line(self, rule: str, measure: str) -> list[float]:
         """One curve (S,)."""
         found = self.numbers[rule]
         return [one.support / one.keys if measure == "support" else getattr(one, measure) for one in found]
@@ -60,20 +66,25 @@ def sweep_alpha(
         StudioError: a source that the layer does not have.
     """
     prefix = vision_grid(look.model).prefix
-    found: dict[Rule, tuple[Numbers, ...]] = dict.fromkeys(SWEPT, ())
+    found: dict[str, tuple[Numbers, ...]] = {}
     for done, alpha in enumerate(alphas, 1):
         run = read_out(look, Asked(alpha, source))
-        for rule in SWEPT:
-            weights = run.maps(layer, rule).weights
-            chosen = queries_of(look, patch, weights.shape[-2])
-            row = head_rows(weights[..., chosen, :], head)[0]
-            found[rule] = (*found[rule], numbers_of(row, prefix, objects))
-        name = "A1 − λA2" if run.maps(layer).a2 is not None else "A"
+        maps = run.maps(layer)
+        count = maps.a1.shape[-2]
+        chosen = queries_of(look, patch, count)
+        numbers = {
+            rule: numbers_of(head_rows(run.maps(layer, rule).weights[..., chosen, :], head)[0], prefix, objects)
+            for rule in SWEPT
+        }
+        if maps.a2 is not None:
+            numbers[SHUFFLED] = mean_numbers(shuffled_rows(at_queries(maps, chosen), head, prefix), prefix, objects)
+        found = {name: (*found.get(name, ()), number) for name, number in numbers.items()}
+        name = "A1 − λA2" if maps.a2 is not None else "A"
         where = (
             f"{name}, layer {look.model.vision.layer_name(layer)}, {'mean head' if head is None else f'head {head}'}, "
-            f"{query_words(look, patch, weights.shape[-2])}"
+            f"{query_words(look, patch, count)}"
         )
-        yield Curves(look.model.title, where, alphas[:done], dict(found))
+        yield Curves(look.model.title, where, alphas[:done], found)
 
 
 def sweep_figure(curves: list[Curves]) -> Any:
@@ -91,7 +102,7 @@ def sweep_figure(curves: list[Curves]) -> Any:
         rows=-(-len(shown) // columns), cols=columns, subplot_titles=list(shown.values()), vertical_spacing=0.18
     )
     for at, model in enumerate(curves):
-        for rule in SWEPT:
+        for rule in model.numbers:
             for place, name in enumerate(shown):
                 figure.add_trace(
                     go.Scatter(

@@ -5,9 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from models import LoadedModel, StudioError
-from models.presets import find_preset
 from studio.fields import filled, filled_whole
-from studio.segmenting import Segmentation, segment, truth_panel, typed_labels
+from studio.segmenting import (
+    Segmentation,
+    remarks_on_classes,
+    segment,
+    segmentation_said,
+    shuffled_said,
+    truth_panel,
+    typed_labels,
+)
 from studio.service import Look, Service, vision_grid
 from studio.sparsity import (
     RULES,
@@ -25,15 +32,17 @@ from studio.sparsity import (
     same_patch,
 )
 from studio.sparsity_grids import SupportGrid, grids_html, support_grids
-from studio.sparsity_panels import NOTE, sparsity_panels
+from studio.sparsity_panels import controls_said, sparsity_panels, sums_said
 from studio.sparsity_similarity import Answers, answers_html, answers_of
 from studio.sparsity_sweep import ALPHAS, Curves, sweep_alpha, sweep_figure
-from studio.strip import MapPanel, coloured_classes, no_map, strip_value
-from studio.truth import Truth, mask_truth, painted_mask, scene_truth
+from studio.strip import MapPanel, Strip, coloured_classes, no_map, strip_over
+from studio.truth import PAINTED, UPLOADED, Truth, mask_truth, measured_against, painted_mask, scene_truth
 from studio.uploads import Upload
 from studio.zeroshot import parse_prompts
 
-Match = Literal["the same α", "left has the right's support", "both have top-k's support"]
+Match = Literal[
+    "the same α", "left has the right's support", "right has the left's support", "both have top-k's support"
+]
 MATCHES: tuple[Match, ...] = get_args(Match)
 NO_PICTURE = "There is no picture: choose a file, or one of the example scenes."
 # It stands in the place of the answers, under their heading.
@@ -95,7 +104,7 @@ class Shown:
         said: how far it is, or what is to be said of a model without tables.
     """
 
-    strip: dict[str, Any]
+    strip: Strip
     grids: str
     answers: str
     said: str
@@ -103,7 +112,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class _Side:
-    """One model with what it is asked for, or why it cannot be."""
+    """One model with what it is asked for, or why it cannot be (`message`); `remark` is what it could not be given."""
 
     model: LoadedModel
     look: Look | None
@@ -112,6 +121,7 @@ class _Side:
     patch: tuple[int, int] | None
     truth: Truth | None
     message: str = ""
+    remark: str = ""
 
     @property
     def objects(self) -> Any:
@@ -130,7 +140,8 @@ def show_sparsity(service: Service, upload: Upload, names: tuple[str, str], cont
     mode = _checked_mode(controls.mode)
     # Read before anything is shown, so that what was there stays when they are wrong.
     prompts = parse_prompts(controls.classes, controls.template) if mode == "intervention" else []
-    sides = _sides(service, upload, names, controls, truth_of(service, upload, controls))
+    truth = truth_of(service, upload, controls)
+    sides = _sides(service, upload, names, controls, truth)
     panels: list[MapPanel] = []
     runs: list[SparseRun] = []
     for side in sides:
@@ -145,13 +156,13 @@ def show_sparsity(service: Service, upload: Upload, names: tuple[str, str], cont
         except StudioError as error:
             geometry = side.model.preprocess(upload.image)[1] if side.look is None else side.look.geometry
             panels.append(no_map("no map", side.model.title, geometry, str(error)))
-    note = f"{_words(sides, controls, mode)} {NOTE if any(side.asked.alpha > 1 for side in sides) else ''}".strip()
-    strip = strip_value(upload.image, panels, note)
+    said = [_words(sides, controls, mode), sums_said(controls.source, panels), measured_against(truth)]
+    strip = strip_over(upload.image, panels, " ".join(filter(None, [*said, controls_said(panels)])))
     yield Shown(strip, "", "", "Counting zeros in every layer …")
-    tables, said = _grids(runs)
+    tables, without = _grids(runs)
     grids = grids_html(tables, f"Support by layer and head. {_words(sides, controls, mode)}")
     if mode == "readout":
-        yield Shown(strip, grids, READOUT_ANSWERS, " ".join(said))
+        yield Shown(strip, grids, READOUT_ANSWERS, " ".join(without))
         return
     caption = f"Similarity to each class, with the model run as changed. {_words(sides, controls, mode)}"
     done: dict[int, Answers] = {}
@@ -165,7 +176,7 @@ def show_sparsity(service: Service, upload: Upload, names: tuple[str, str], cont
                 answers_html(prompts, list(done.values()), caption),
                 f"{title}: run {count} of {len(RULES)} …",
             )
-    yield Shown(strip, grids, answers_html(prompts, list(done.values()), caption), " ".join(said))
+    yield Shown(strip, grids, answers_html(prompts, list(done.values()), caption), " ".join(without))
 
 
 def sweep_shown(
@@ -176,7 +187,8 @@ def sweep_shown(
     Raises:
         StudioError: neither model has curves.
     """
-    sides = _sides(service, upload, names, replace(controls, match=MATCHES[0]), truth_of(service, upload, controls))
+    truth = truth_of(service, upload, controls)
+    sides = _sides(service, upload, names, replace(controls, match=MATCHES[0]), truth)
     found: list[Curves] = []
     messages: list[str] = []
     for side in sides:
@@ -195,7 +207,8 @@ def sweep_shown(
     said = "; ".join(f"{curves.title}: {curves.where}" for curves in found)
     yield (
         f"A readout off the unmodified run, source {controls.source}. {said}. Solid: entmax. Broken: softmax over as "
-        f"many keys (the highest, or drawn at random), and softmax as concentrated. {' '.join(messages)}".strip(),
+        f"many keys (the highest, or drawn at random), and softmax as concentrated. {measured_against(truth)} "
+        f"{' '.join(messages)}".strip(),
         sweep_figure(found),
     )
 
@@ -208,7 +221,7 @@ def segment_shown(
     preset: str,
     background: float,
     rules: list[str],
-) -> Iterator[tuple[str, dict[str, Any] | None, dict[str, Any] | None]]:
+) -> Iterator[tuple[str, Strip | None, Strip | None]]:
     """How far it is, and the strip of each model so far; None for a strip without panels.
 
     Raises:
@@ -222,20 +235,23 @@ def segment_shown(
     truth = truth_of(service, upload, controls)
     asked = Segmentation(preset, classes, controls.template, controls.alpha, background)
     first = [] if truth is None else [truth_panel(truth, (upload.image.height, upload.image.width), _named(classes))]
-    note = _segment_words(asked, truth)
+    note = segmentation_said(asked, truth, controls.named)
     marked = [] if truth is None else list(typed_labels(truth, _named(classes)).values())
     panels: tuple[list[MapPanel], list[MapPanel]] = ([], [])
     total = len(dict.fromkeys(names)) * len(chosen)
+    notes = [note] * 2
     for at, name in enumerate(dict.fromkeys(names)):
         model = service.model(name)
+        remarks = [f"{model.title}: {clause}." for clause in remarks_on_classes(model, asked)]
+        notes[at] = " ".join(filter(None, [note, "" if truth is None else shuffled_said(model), *remarks]))
         for panel in segment(model, upload.image, asked, truth, chosen):
             panels[at].append(panel)
             done = sum(map(len, panels))
             # Both strips give a class the same colour, so the first one is made again with the second.
             coloured = coloured_classes([*panels[0], *panels[1]], len(classes), marked)
             strips = [
-                strip_value(upload.image, [*first, *side], note, _named(classes), coloured) if side else None
-                for side in panels
+                strip_over(upload.image, [*first, *side], said, _named(classes), coloured) if side else None
+                for side, said in zip(panels, notes, strict=True)
             ]
             yield f"{model.title}, {panel.title}: {done} of {total} …" if done < total else "", strips[0], strips[1]
 
@@ -251,9 +267,9 @@ def truth_of(service: Service, upload: Upload, controls: Controls) -> Truth | No
     if isinstance(controls.painted, dict) and controls.painted.get("token") == upload.token:
         painted = painted_mask(controls.painted, size)
     if painted is not None:
-        return mask_truth(painted, size, _named(_classes(controls)), controls.named, "painted")
+        return mask_truth(painted, size, _named(_classes(controls)), controls.named, PAINTED)
     if controls.mask is not None:
-        return mask_truth(controls.mask.image, size, _named(_classes(controls)), controls.named, "uploaded")
+        return mask_truth(controls.mask.image, size, _named(_classes(controls)), controls.named, UPLOADED)
     example = service.example(upload.token)
     return None if example is None or example.mask is None else scene_truth(example)
 
@@ -287,18 +303,24 @@ def _sides(
         except StudioError as error:
             side = _Side(model, None, asked, None, None, truth, str(error))
         sides.append(side)
-    return [_matched(side, sides[-1], controls) for side in sides]
+    leading = {MATCHES[1]: sides[-1], MATCHES[2]: sides[0]}.get(controls.match)
+    return [_matched(side, leading, controls) for side in sides]
 
 
-def _matched(side: _Side, right: _Side, controls: Controls) -> _Side:
-    """The side with its own α."""
-    if side.look is None or controls.match == MATCHES[0]:
+def _matched(side: _Side, leading: _Side | None, controls: Controls) -> _Side:
+    """The side with its own α: that which gives it the support of the leading side, or of top-k where none leads.
+
+    Where the leading side has no map the α that was set stays, with a remark.
+    """
+    if side.look is None or side is leading or controls.match == MATCHES[0]:
         return side
     try:
-        if controls.match == MATCHES[1]:
-            if side is right or right.look is None:
-                return side
-            share = layer_support(read_out(right.look, right.asked), controls.at)
+        if leading is not None:
+            share = _support(leading, controls.at)
+            if share is None:
+                kept = f"{side.model.title} keeps the α that is set, {side.asked.alpha:g}"
+                why = f"{leading.model.title} has no map whose support it could be given"
+                return replace(side, remark=f"{kept}: {why}.")
         else:
             tokens = vision_grid(side.model).tokens
             share = _keep(controls.keep, tokens) / tokens
@@ -306,6 +328,16 @@ def _matched(side: _Side, right: _Side, controls: Controls) -> _Side:
     except StudioError as error:
         return replace(side, look=None, message=str(error))
     return replace(side, asked=replace(side.asked, alpha=alpha))
+
+
+def _support(side: _Side, layer: int) -> float | None:
+    """The support of a layer's maps; None where there are none, as the side's own panel says."""
+    if side.look is None:
+        return None
+    try:
+        return layer_support(read_out(side.look, side.asked), layer)
+    except StudioError:
+        return None
 
 
 def _keep(keep: float | None, tokens: int) -> int:
@@ -348,23 +380,5 @@ def _words(sides: list[_Side], controls: Controls, mode: Mode) -> str:
         if mode == "readout"
         else f"Intervention: the models were run with it {where}."
     )
-    rows = " Rows of a sum add up to 2." if "+" in controls.source else ""
-    return f"{told} Layer {controls.at}, source {controls.source}, {alphas or 'no map'}.{rows}"
-
-
-def _segment_words(asked: Segmentation, truth: Truth | None) -> str:
-    preset = find_preset(asked.preset)
-    measured = (
-        "There is no mask, so nothing is measured: upload or paint one."
-        if truth is None
-        else "mIoU and AUROC are measured at pixels against the mask; ground "
-        + (
-            f"is where the best class has less than {asked.background:.2f}."
-            if asked.background
-            else "is left out of mIoU."
-        )
-    )
-    return (
-        f"Intervention: the model is run with its last layer changed. {preset.title}: {preset.description} The other "
-        f"columns have another rule in the place of its softmax, α = {asked.alpha:g}. {measured}"
-    )
+    remarks = [side.remark for side in sides if side.remark]
+    return " ".join([f"{told} Layer {controls.at}, source {controls.source}, {alphas or 'no map'}.", *remarks])

@@ -1,12 +1,12 @@
-"""Maps side by side over one picture, as plain values for the browser: what tabs other than Compare draw with.
+"""Maps side by side over one picture: what tabs other than Compare draw with, in the browser and as a figure.
 
-`strip_value` makes the value of `studio.viewer.strip.map_strip`. All panels of one scale share one range, from 0 for
-sequential panels, symmetric about 0 for signed ones; nothing is stretched on its own. The crosshair is linked: a patch
-that is pointed at is outlined on every panel, on the same pixels of the picture, with its number.
+`strip_value` makes of a `Strip` the value of `studio.viewer.strip.map_strip`. All panels of one scale share one range,
+from 0 for sequential panels, symmetric about 0 for signed ones; nothing is stretched on its own. The crosshair is
+linked: a patch that is pointed at is outlined on every panel, on the same pixels of the picture, with its number.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,12 +25,34 @@ COLOURS = 8  # how many classes get one of their own; further ones share a grey
 
 @dataclass(frozen=True)
 class Fact:
-    """One number under a panel, and the control's beside it where there is one."""
+    """One number under a panel, and beside it the same number of each of the panel's controls, "" for none.
+
+    Attributes:
+        label: what it is called.
+        value: as a person reads it.
+        controls: the number of each control, in the order of `MapPanel.controls`; () where it has none.
+        meaning: in a sentence.
+        number, numbers: `value` and `controls` in full, None where there is no number; for those who count on.
+    """
 
     label: str
     value: str
-    control: str = ""
+    controls: tuple[str, ...] = ()
     meaning: str = ""
+    number: float | None = None
+    numbers: tuple[float | None, ...] = ()
+
+
+def measured(
+    label: str,
+    number: float,
+    write: Callable[[float], str],
+    controls: Sequence[float | None] = (),
+    meaning: str = "",
+) -> Fact:
+    """A number and those of the controls, None for none, written by `write`."""
+    written = tuple("" if control is None else write(control) for control in controls)
+    return Fact(label, write(number), written, meaning, number, tuple(controls))
 
 
 @dataclass(frozen=True)
@@ -47,7 +69,7 @@ class MapPanel:
         scale: panels of one kind and one scale share a range; the name stands on the colour bar.
         unit: of the values, for the colour bar and the crosshair.
         facts: numbers under the panel.
-        control: what stands over the column of the control's numbers.
+        controls: what stands over the columns of the controls' numbers.
         badges: short remarks in the header.
         message: a sentence instead of the map, "" where there is a map.
         zeros: whether an exact 0 means "none at all" and is hatched.
@@ -63,7 +85,7 @@ class MapPanel:
     scale: str = ""
     unit: str = ""
     facts: tuple[Fact, ...] = ()
-    control: str = "control"
+    controls: tuple[str, ...] = ()
     badges: tuple[str, ...] = ()
     message: str = ""
     zeros: bool = False
@@ -73,6 +95,12 @@ class MapPanel:
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or not self.values.size:
             raise StudioError(f"A panel's values must be (R, C) and not {self.values.shape}: give one map.")
+        for fact in self.facts:
+            if len(fact.controls) not in (0, len(self.controls)):
+                raise StudioError(
+                    f"{fact.label!r} has {len(fact.controls)} numbers of controls and the panel {len(self.controls)} "
+                    "controls: give one for each, or none."
+                )
 
 
 def no_map(title: str, of: str, geometry: ImageGeometry, message: str) -> MapPanel:
@@ -80,14 +108,43 @@ def no_map(title: str, of: str, geometry: ImageGeometry, message: str) -> MapPan
     return MapPanel(title, of, np.full((1, 1), np.nan), geometry, message=message)
 
 
-def strip_value(
+@dataclass(frozen=True)
+class Strip:
+    """Panels over one picture.
+
+    Attributes:
+        shown: the part of the picture that is shown, small.
+        window: that part (top, left, bottom, right) in pixels of the picture.
+        panels: from left to right.
+        note: what is to be said of all of them, in plain text.
+        classes: names of the classes, for panels of that kind.
+        coloured: the classes that get a colour of their own.
+        together: so many neighbours are not parted where a figure begins a new row.
+    """
+
+    shown: Image.Image
+    window: tuple[int, int, int, int]
+    panels: tuple[MapPanel, ...]
+    note: str = ""
+    classes: tuple[str, ...] = ()
+    coloured: tuple[int, ...] = ()
+    together: int = 1
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, the texts apart."""
+        return 3 * self.shown.width * self.shown.height + sum(panel.values.nbytes for panel in self.panels)
+
+
+def strip_over(
     image: Image.Image,
     panels: Sequence[MapPanel],
     note: str = "",
     classes: Sequence[str] = (),
     coloured: Sequence[int] | None = None,
-) -> dict[str, Any]:
-    """The value of a map strip: the picture and the panels over it.
+    together: int = 1,
+) -> Strip:
+    """Panels over a picture.
 
     Args:
         image: upright RGB, of the size that the panels' geometries name.
@@ -96,6 +153,7 @@ def strip_value(
         classes: names of the classes, for panels of that kind.
         coloured: the classes that get a colour of their own, as `coloured_classes` gives them for several strips that
             are to agree; those of these panels if not given.
+        together: so many neighbours are not parted where a figure begins a new row.
 
     Raises:
         StudioError: no panel.
@@ -103,15 +161,26 @@ def strip_value(
     if not panels:
         raise StudioError("There is no map to show: give at least one panel.")
     window = shown_window((image.height, image.width), [panel.geometry.seen_box for panel in panels])
-    shown = preview(image, window)
+    chosen = coloured_classes(panels, len(classes)) if coloured is None else coloured
+    return Strip(preview(image, window), window, tuple(panels), note, tuple(classes), tuple(chosen), together)
+
+
+def strip_value(strip: Strip, take: str = "") -> dict[str, Any]:
+    """The value of a map strip for the browser.
+
+    Args:
+        strip: what is shown.
+        take: the name by which it can be taken away, "" where it cannot.
+    """
     return {
-        "picture": data_url(shown),
-        "height": shown.height,
-        "width": shown.width,
-        "panels": [_panel(panel, window) for panel in panels],
-        "classes": list(classes),
-        "coloured": coloured_classes(panels, len(classes)) if coloured is None else list(coloured),
-        "note": note,
+        "picture": data_url(strip.shown),
+        "height": strip.shown.height,
+        "width": strip.shown.width,
+        "panels": [_panel(panel, strip.window) for panel in strip.panels],
+        "classes": list(strip.classes),
+        "coloured": list(strip.coloured),
+        "note": strip.note,
+        "take": take,
     }
 
 
@@ -147,8 +216,8 @@ def _panel(panel: MapPanel, window: tuple[int, int, int, int]) -> dict[str, Any]
         "kind": panel.kind,
         "scale": panel.scale,
         "unit": panel.unit,
-        "facts": [[fact.label, fact.value, fact.control, fact.meaning] for fact in panel.facts],
-        "control": panel.control,
+        "facts": [[fact.label, fact.value, list(fact.controls), fact.meaning] for fact in panel.facts],
+        "controls": list(panel.controls),
         "badges": list(panel.badges),
         "message": panel.message,
         "zeros": panel.zeros,

@@ -17,6 +17,7 @@ from models.layout import TokenSequence
 from models.loaded import Tower
 from models.tokenizer import DomainTokenizer
 from models.vocabulary import ClipTokenizer, JsonTokenizer
+from studio.remarks import remarks_on
 
 MOST_PROMPTS = 3
 MAX_LENGTH = 2000
@@ -130,13 +131,9 @@ def panel_of(run: TextRun, prompts: Sequence[str], at: int, layer: int) -> dict[
 
 def warnings_of(model: LoadedModel, text: str) -> list[str]:
     """What a person should know of a prompt as this model reads it: words it never saw, and a tail that is lost."""
-    tokenizer, warnings = model.tokenizer, []
-    unknown, cut = tokenizer.unknown_words(text), tokenizer.cut_text(text)
-    if unknown:
-        warnings.append(f"Never seen in training: {', '.join(unknown)}.")
-    if cut:
-        warnings.append(f"Too long for {tokenizer.context} positions, not read: “{cut}”.")
-    if cut and tokenizer.rule.truncation == "cut_end":
+    remarks = remarks_on(model.tokenizer, [text])
+    warnings = [f"{clause[0].upper()}{clause[1:]}." for clause in remarks.clauses]
+    if remarks.cut and model.tokenizer.rule.truncation == "cut_end":
         warnings.append("Its end token was cut off with the tail, as this checkpoint's own code does.")
     return warnings
 

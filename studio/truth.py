@@ -22,6 +22,8 @@ from models.localisation import patch_coverage
 from studio.examples import Example
 from studio.measures import Objects, objects_of
 
+# Where masks are from that a person gives, in words.
+PAINTED, UPLOADED = "painted", "uploaded"
 _PAINTED_BYTES = 4 * 2**20
 _PAINTED_SIDE = 4096
 
@@ -39,6 +41,11 @@ class Truth:
     labels: np.ndarray
     classes: tuple[str, ...]
     source: str
+
+    @property
+    def words(self) -> str:
+        """The mask as it is called in a sentence."""
+        return f"the {self.source} mask" if self.source in (PAINTED, UPLOADED) else self.source
 
     def objects(self, geometry: ImageGeometry, grid: TokenGrid) -> Objects:
         """Which patches of a model lie on any object.
@@ -97,6 +104,13 @@ def mask_truth(mask: Image.Image, size: tuple[int, int], classes: Sequence[str],
             "class, or the values 1, 2, 3, … for the typed classes in their order."
         )
     return Truth(numbers, tuple(classes), source)
+
+
+def measured_against(truth: Truth | None) -> str:
+    """What the numbers of maps are held against, in a sentence: of three masks that can hold, the one that does."""
+    if truth is None:
+        return "This picture has no object mask, so mass in the object and AUROC are not given."
+    return f"Mass in the object and AUROC are measured against {truth.words}."
 
 
 def painted_mask(value: Any, size: tuple[int, int]) -> Image.Image | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from models import LoadedModel, StudioError
+from studio.remarks import Remarks, remarks_on
 from studio.service import Look
 
 SLOT = "{}"
@@ -24,13 +25,12 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Scores:
-    """What one model says of the prompts, P of them: cosine similarity and probability among them, (P,) each."""
+    """What one model says of P prompts: cosine similarity, probability among them, and remarks, (P,) each."""
 
     title: str
     cosine: tuple[float, ...]
     probability: tuple[float, ...]
-    unknown: tuple[tuple[str, ...], ...]
-    cut: tuple[str, ...]
+    remarks: tuple[Remarks, ...]
 
 
 def parse_prompts(classes: str, template: str) -> list[Prompt]:
@@ -71,8 +71,7 @@ def score(look: Look, prompts: list[Prompt]) -> Scores:
         model.title,
         tuple(cosine.tolist()),
         tuple(torch.softmax(cosine * model.logit_scale, dim=0).tolist()),
-        tuple(tuple(model.tokenizer.unknown_words(text)) for text in texts),
-        tuple(model.tokenizer.cut_text(text) for text in texts),
+        tuple(remarks_on(model.tokenizer, [text]) for text in texts),
     )
 
 
@@ -128,8 +127,6 @@ def _warnings(index: int, both: tuple[Scores, Scores]) -> list[str]:
     """What a person should know of this prompt; said once where both models agree."""
     said: dict[str, list[str]] = {}
     for scores in both:
-        if scores.unknown[index]:
-            said.setdefault(f"never seen in training: {', '.join(scores.unknown[index])}", []).append(scores.title)
-        if scores.cut[index]:
-            said.setdefault(f"too long, not read: “{scores.cut[index]}”", []).append(scores.title)
+        for clause in scores.remarks[index].clauses:
+            said.setdefault(clause, []).append(scores.title)
     return [text if len(titles) == 2 else f"{titles[0]}: {text}" for text, titles in said.items()]

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from studio.recipe import Recipe, View
-from studio.render.numbers import SHUFFLES_SAID, rounded
+from studio.render.numbers import RUNS_SAID, SHUFFLES_SAID, numbers_of, rounded
 from studio.render.ranges import Shown, unit, written
+from studio.render.sources import model_line, picture_line
 
 _NORMALIZERS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}
 _SCALES = {
@@ -44,9 +45,7 @@ def bar_text(view: View, panels: Sequence[Shown]) -> tuple[tuple[str, str, str],
     return (f"−{end}", "0", f"+{end}") if reading.signed else ("0", "", end), said
 
 
-def caption_lines(
-    recipe: Recipe, shown: Sequence[Shown], window: tuple[int, int, int, int], size: tuple[int, int], note: str
-) -> list[str]:
+def caption_lines(recipe: Recipe, shown: Sequence[Shown], window: tuple[int, int, int, int], note: str) -> list[str]:
     """The lines below the panels; what does not concern this figure is not said."""
     view = recipe.view
     shown = [panel for panel in shown if not panel.reading.message]
@@ -57,11 +56,14 @@ def caption_lines(
             "The norm behind a differential head makes the size of a row irrelevant: compare shape and sign of "
             f"A1 − λA2, not brightness. {SHUFFLES_SAID}."
         )
-    elif any(panel.reading.control for panel in shown):
+    elif any(panel.reading.control for panel in shown if panel.reading.group != "relevance"):
         lines.append(f"{SHUFFLES_SAID}.")
+    if any(panel.reading.control for panel in shown if panel.reading.group == "relevance"):
+        lines.append(f"{RUNS_SAID}.")
     lines += _signs(recipe, shown)
-    lines += [_model(recipe, name) for name in dict.fromkeys(panel.reading.panel.model for panel in shown)]
-    lines.append(_picture(recipe, window, size))
+    models = dict.fromkeys(panel.reading.panel.model for panel in shown)
+    lines += [model_line(recipe.found(name), view.layer) for name in models]
+    lines.append(picture_line(recipe.picture, window))
     return [line for line in [*lines, note] if line]
 
 
@@ -102,12 +104,23 @@ def _scale(view: View) -> str:
         else "One colour a patch."
     )
     line = "column" if view.direction == "read by" else "row"
-    return f"Scale: {_SCALES[view.scale].format(line=line)}; colours at 75 % over the picture in grey. {smooth}"
+    scale = _SCALES[view.scale].format(line=line)
+    return f"Scale: {scale}; colours at {100 * view.opacity:.0f} % over the picture in grey. {smooth}"
 
 
 def _aside(view: View, shown: Sequence[Shown]) -> list[str]:
-    """What the ranges leave out; nothing is said of the prefix alone, which has no place on the picture."""
+    """What the ranges leave out, and what relevance does: nothing is set aside in silence."""
+    return [*_range_leaves_out(view, shown), *_relevance_leaves_out(shown)]
+
+
+def _range_leaves_out(view: View, shown: Sequence[Shown]) -> list[str]:
     if view.set_aside == "prefix":
+        numbers = [number for panel in shown if panel.reading.prefix for number in numbers_of(panel.reading)]
+        labels = "” or “".join(dict.fromkeys(number.label for number in numbers if number.measure == "cls"))
+        said = f"The ranges cover patches only. How much lies on CLS and registers is the number “{labels}”."
+        return [said] if labels else []
+    maps = [panel for panel in shown if panel.reading.group != "relevance"]
+    if not maps:  # relevance has patches alone: no prefix, no sinks, and no readers
         return []
     if view.set_aside == "none":
         return ["The ranges cover all tokens, also CLS and registers, which are no patches and so are not drawn."]
@@ -116,12 +129,18 @@ def _aside(view: View, shown: Sequence[Shown]) -> list[str]:
     parts = [
         f"{panel.reading.name} of {panel.reading.look.model.title}: {panel.left_out} with "
         f"{rounded(100 * panel.share, 0)} % of the row"
-        for panel in shown
+        for panel in maps
     ]
     return [
         "Set aside from the ranges and hatched dark on light: sinks, tokens that receive over 3 × uniform from all "
         f"queries; {'; '.join(parts)}."
     ]
+
+
+def _relevance_leaves_out(shown: Sequence[Shown]) -> list[str]:
+    if not any(panel.reading.group == "relevance" and panel.reading.grid.prefix for panel in shown):
+        return []
+    return ["Only the relevance of patches is drawn and counted; what fell on CLS and registers is left out."]
 
 
 def _signs(recipe: Recipe, shown: Sequence[Shown]) -> list[str]:
@@ -133,21 +152,3 @@ def _signs(recipe: Recipe, shown: Sequence[Shown]) -> list[str]:
     if any(max(abs(a - b) for a, b in zip(box, whole, strict=True)) > 0.5 for box in sizes):
         lines.append("Dark and hatched: cropped away, the model never saw it.")
     return [" ".join(lines)] if lines else []
-
-
-def _model(recipe: Recipe, name: str) -> str:
-    found, layer = recipe.found(name), recipe.view.layer
-    digest = f"weights sha256 {found.sha256[:12]}" if found.sha256 else "weight file no longer at hand"
-    height, width = found.preprocess.input_size
-    how = "squashed" if found.preprocess.mode == "squash" else "short side, centre crop"
-    lam = f" · λ of layer {layer} {rounded(found.lam[layer], 4)}" if found.lam and layer < len(found.lam) else ""
-    assumed = f" · assumed: {'; '.join(found.assumed)}" if found.assumed else ""
-    return f"{found.title} · {digest} · input {width} × {height}, {how}, {found.preprocess.interpolation}{lam}{assumed}"
-
-
-def _picture(recipe: Recipe, window: tuple[int, int, int, int], size: tuple[int, int]) -> str:
-    picture = recipe.picture
-    shown = window[2] - window[0], window[3] - window[1]
-    part = "" if shown == size else f", shown are the {shown[1]} × {shown[0]} around what the models saw"
-    named = f"{picture.name} · " if picture.name else ""
-    return f"Picture · {named}{picture.width} × {picture.height}{part} · sha256 of its pixels {picture.sha256[:12]}…"

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
+from studio.measures import SHUFFLES
 from studio.render.readings import Reading
+from studio.shuffled_runs import RUN_SO
 
-SHUFFLES_SAID = "“A2 shuffled”: the same number with A2 permuted over the patches, mean of 20 fixed shuffles"
+SHUFFLES_SAID = f"“A2 shuffled”: the same number with A2 permuted over the patches, mean of {SHUFFLES} fixed shuffles"
+RUNS_SAID = f"“A2 shuffled” of relevance: {RUN_SO}"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Number:
 
 
 _LABELS = {
+    "similarity": "cosine",
     "sum": "sum",
     "negative": "negative mass",
     "entropy": "entropy",

@@ -18,11 +18,23 @@ from studio.panels import Panel as MapPanel
 from studio.reading import ReadLayer, row_numbers, row_values
 from studio.recipe import Panel, View
 from studio.service import Look, vision_grid
+from studio.speaking import RELEVANCE_MEASURES, plain
 
-Relevances = Mapping[str, Tensor]  # model -> relevance (R * C,) of its patches
 Measures = Mapping[str, float | None]
-# Its sum has no unit and it has no prefix, so these alone say something.
-_RELEVANCE = ("entropy", "inside", "auroc")
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """Relevance of a model's patches (R * C,), numbers of it with A2 shuffled where they were asked for, and the cosine
+    similarity of picture and text, None where it is not known.
+    """
+
+    patches: Tensor
+    control: Measures = field(default_factory=dict)
+    similarity: float | None = None
+
+
+Relevances = Mapping[str, Spoken]
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,8 @@ class Reading:
         full: (Nq, Nk) the map that the row is from; () for relevance, which is one row.
         sinks: True (Nk,) for the sinks of this map.
         measures: its statistics by name, None where undefined.
-        control: the same with A2 shuffled over the patches, where that says something.
+        control: the same with A2 shuffled over the patches, where that says something and, for relevance, was asked
+            for.
         message: why there is nothing to draw, or "".
     """
 
@@ -87,7 +100,7 @@ def readings_of(view: View, looks: Mapping[str, Look], relevances: Relevances) -
     Args:
         view: what is looked at.
         looks: name of each of `view.models` -> what it did with the picture.
-        relevances: model name -> relevance (R * C,) of its patches to the view's text, where it is known.
+        relevances: model name -> relevance to the view's text, where it is known.
 
     Raises:
         StudioError: a kind or a head that the model does not have.
@@ -156,13 +169,16 @@ def _map_reading(panel: Panel, look: Look, name: str, view: View, looks: Mapping
 
 
 def _relevance(panel: Panel, look: Look, name: str, view: View, relevances: Relevances) -> Reading:
-    patches = relevances.get(panel.model)
-    if patches is None:
+    spoken = relevances.get(panel.model)
+    if spoken is None:
         return Reading(panel, look, name, message="The relevance to this text is not at hand: show it first.")
+    patches, asked = spoken.patches, spoken.control if panel.control else {}
     found = plain_measures(patches, 0, look.objects)
-    measures = {key: float(found[key]) if bool(found[key].isfinite()) else None for key in _RELEVANCE if key in found}
+    measures = {} if spoken.similarity is None else {"similarity": spoken.similarity}
+    measures |= plain({name: found[name] for name in RELEVANCE_MEASURES if name in found})
+    control = {name: asked[name] for name in measures if name in asked}
     sinks = torch.zeros(len(patches), dtype=torch.bool)
-    return Reading(panel, look, name, f"“{view.text}”", row=patches, sinks=sinks, measures=measures)
+    return Reading(panel, look, name, f"“{view.text}”", row=patches, sinks=sinks, measures=measures, control=control)
 
 
 def _query(

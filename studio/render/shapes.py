@@ -131,15 +131,15 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
     return font(_MEASURED_AT, bold).getlength(text) * size / _MEASURED_AT
 
 
-def wrapped(text: str, width: float, size: float) -> list[str]:
+def wrapped(text: str, width: float, size: float, bold: bool = False) -> list[str]:
     """The text in lines of at most `width` points; a word that is too long alone is cut."""
     lines: list[str] = []
     for word in text.split():
         joined = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(joined, size) <= width:
+        if lines and text_width(joined, size, bold) <= width:
             lines[-1] = joined
         else:
-            lines.append(shortened(word, width, size))
+            lines.append(shortened(word, width, size, bold))
     return lines
 
 

@@ -7,10 +7,12 @@ from html import escape
 from itertools import pairwise
 
 import numpy as np
+from PIL import Image
 
 from studio.render.shapes import Bar, Cells, Clip, Drawn, Hatching, Lines, Outline, Photo, Place, Shape, Words
 
 FAMILY = "DejaVu Sans, Verdana, Arial, sans-serif"
+_MOST_RECTANGLES = 20_000  # in one map; a map of pixels would have more and be no picture that an editor opens
 
 
 def svg_text(drawn: Drawn) -> str:
@@ -95,19 +97,27 @@ def _words(shape: Words) -> str:
 
 
 def _photo(shape: Photo) -> str:
+    return f'<image {_box(shape.place)} preserveAspectRatio="none" href="{_png(shape.image)}"/>'
+
+
+def _png(image: Image.Image) -> str:
     stream = io.BytesIO()
-    shape.image.save(stream, "PNG")
-    data = base64.b64encode(stream.getvalue()).decode("ascii")
-    return f'<image {_box(shape.place)} preserveAspectRatio="none" href="data:image/png;base64,{data}"/>'
+    image.save(stream, "PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 def _cells(shape: Cells) -> list[str]:
-    """Neighbours of one colour in a row are one rectangle, and all rectangles of one colour are one path."""
+    """Neighbours of one colour in a row are one rectangle, and all rectangles of one colour are one path.
+
+    What would be too many rectangles is a picture with one pixel a cell.
+    """
     rows, cols = shape.drawn.shape
     height, width = shape.place.h / rows, shape.place.w / cols
     paths: dict[str, list[str]] = defaultdict(list)
     codes = shape.colours.astype(np.int64) @ np.array([65536, 256, 1])
     codes = np.where(shape.drawn, codes, -1)
+    if rows + int(np.count_nonzero(np.diff(codes))) > _MOST_RECTANGLES:
+        return [_pixels(shape)]
     for row in range(rows):
         edges = [0, *(np.flatnonzero(np.diff(codes[row])) + 1), cols]
         for first, last in pairwise(edges):
@@ -118,6 +128,13 @@ def _cells(shape: Cells) -> list[str]:
             paths[f"{codes[row, first]:06x}"].append(_rectangle(box))
     lines = [f'<path fill="#{colour}" d="{"".join(path)}"/>' for colour, path in paths.items()]
     return [f'<g fill-opacity="{shape.opacity}" shape-rendering="crispEdges">', *lines, "</g>"]
+
+
+def _pixels(shape: Cells) -> str:
+    alpha = np.where(shape.drawn, 255, 0).astype(np.uint8)
+    data = _png(Image.fromarray(np.dstack([shape.colours, alpha])))
+    style = f'opacity="{shape.opacity}" style="image-rendering:pixelated"'
+    return f'<image {_box(shape.place)} preserveAspectRatio="none" {style} href="{data}"/>'
 
 
 def _rectangle(place: Place) -> str:

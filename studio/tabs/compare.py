@@ -15,7 +15,7 @@ from studio.examples import Example
 from studio.export import take_away_server
 from studio.failures import told
 from studio.link import Link, read_link
-from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.overview import OVERS, overview_steps
 from studio.panels import SOURCES
 from studio.reading import MapReader, layer_server, numbers_server
@@ -155,14 +155,9 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
         **shared,
     )
     # A model that was brought, or named by the address, changes a field without a person's choice in it.
-    gr.on(
-        [at.left.change, at.right.change],
-        follow,
-        [at.picture, *asked, w.viewer],
-        [w.viewer, w.scores, at.scenes],
-        js=_ASKED_AND_SHOWN,
-        **shared,
-    )
+    followed = [at.picture, *asked, w.viewer], [w.viewer, w.scores, at.scenes]
+    following = {**shared, **EACH_TIME, "js": _ASKED_AND_SHOWN}
+    gr.on([at.left.change, at.right.change], follow, *followed, **following)
     # A file that cannot be read leaves the maps as they are, so the picture field goes back to their picture.
     compared.failure(None, w.viewer, at.picture, js="(value) => (value && value.source) || null")
     at.scenes.input(
@@ -171,7 +166,7 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
         [at.picture, w.viewer, w.scores, at.scenes],
         js=_ONLY_ASKED,
         **shared,
-    )
+    ).success(follow, *followed, **following)  # the address may have changed the models since the scene was chosen
     gr.on([w.rank.click, w.classes.submit, w.template.submit], rank_classes, [at.picture, *asked], w.scores, **shared)
     # The viewer sends one question at a time: `always_last` would send the first of several once more.
     questions = {**shared, "trigger_mode": "multiple"}
@@ -212,7 +207,9 @@ def _chosen(service: Service, left: str, right: str) -> tuple[Any, Any]:
 
 
 def _relevance_steps(bench: _Bench) -> Callable[..., Any]:
-    """Relevance of the models that panels want, one after the other; what is wrong is said in the viewer."""
+    """Relevance of the models that panels want, or its control, one after the other; what is wrong is said in the
+    viewer.
+    """
 
     def work_out_relevance(picture: Upload | None, event: gr.EventData) -> Iterator[Any]:
         data = _data_of(event)
@@ -224,11 +221,13 @@ def _relevance_steps(bench: _Bench) -> Callable[..., Any]:
             text, first = text_asked(data.get("text")), data.get("first")
             first = first if isinstance(first, int) and not isinstance(first, bool) else None
             models, answers = models_asked(data.get("models"), bench.service.knows), []
+            control = data.get("control") is True
+            work = bench.relevance.control if control else bench.relevance.relevance
             for index, name in enumerate(models):
-                yield gr.HTML(relevance={"progress": f"model {index + 1} of {len(models)} …"})
-                question = RelevanceAsked(name, picture.token, text, first)
-                answers.append(bench.relevance.relevance(question, picture.image))
-            yield gr.HTML(relevance={"answers": answers})
+                what = "A2 shuffled, " if control else ""
+                yield gr.HTML(relevance={"progress": f"{what}model {index + 1} of {len(models)} …"})
+                answers.append(work(RelevanceAsked(name, picture.token, text, first), picture.image))
+            yield gr.HTML(relevance={"answers": answers, "control": control})
         except StudioError as error:
             yield gr.HTML(relevance=_failed(error))
 

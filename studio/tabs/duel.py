@@ -8,7 +8,7 @@ import gradio as gr
 
 from models import StudioError
 from studio.attribution import drained
-from studio.duel import DEPTHS, FEWEST_POINTS, MOST_POINTS, SEEDS, Side, duel, passes_of_duel
+from studio.duel import DEPTHS, FEWEST_POINTS, MOST_POINTS, ORDERS, SEEDS, Side, duel, passes_of_duel
 from studio.duel_figure import areas_table, curve_figure
 from studio.examples import data_url
 from studio.failures import told_steps
@@ -32,11 +32,11 @@ INTRO = (
 )
 NOTE = (
     "Areas are the mean cosine over the curve: lower is better for deletion, higher for insertion. “Beyond random” is "
-    f"more than two standard deviations of {SEEDS} random orders. Areas of two models are not comparable, since their "
-    "cosines have different ranges; compare each with its own random order. One picture is no evidence."
+    f"more than two standard deviations of {SEEDS} random orders. “A2 shuffled” is the same difference "
+    f"with A2 permuted over the patches, {SEEDS} fixed shuffles: where A1 − λA2 is not beyond it, it owes nothing to "
+    "what A2 knows of the picture. Areas of two models are not comparable, since their cosines have different ranges; "
+    "compare each with its own controls. One picture is no evidence."
 )
-# A, relevance; A1, A1 - lambda A2, relevance.
-MAPS = (2, 3)
 POINTS = 14
 
 
@@ -77,7 +77,7 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
     with gr.Row():
         plots = [gr.Plot(show_label=False, visible=False, elem_id=f"duel-{kind}") for kind in ("deletion", "insertion")]
 
-    dueling = long_run()
+    dueling = long_run(service.turns)
 
     @told_steps
     def run_duel(
@@ -99,7 +99,7 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
         sides: list[Side] = []
         made, started = 0, time.monotonic()
         looks = [service.look(name, picture.image) for name in (left, right)]
-        total = sum(passes_of_duel(MAPS[look.model.vision.differential], number) for look in looks)
+        total = sum(passes_of_duel(ORDERS[look.model.vision.differential], number) for look in looks)
         try:
             for look in looks:
                 pixels = look.model.preprocess(picture.image)[0]
@@ -128,12 +128,8 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
     dueling.begun_anew_by(run.click)
     say_waiting(status, run.click)
     say_outdated(at, outdated, status, [run], dueling)
-    dueling.begun_by(
-        run.click,
-        run_duel,
-        [*at.inputs, prompts, text, depth, bare, points],
-        outputs=[table, *plots, status],
-    ).failure(None, None, status, js="() => ''", **private)
+    given = [*at.inputs, prompts, text, depth, bare, points]
+    dueling.begun_by(run.click, run_duel, given, [table, *plots, status], line=status)
     points.change(_cost, points, cost, trigger_mode="always_last", **private)
 
 
@@ -141,5 +137,5 @@ def _cost(points: float | None) -> str:
     """The cost in words; nothing while a person clears the field to write another number."""
     if points is None:
         return ""
-    few, many = (passes_of_duel(maps, filled_whole(points, "Steps")) for maps in MAPS)
+    few, many = (passes_of_duel(orders, filled_whole(points, "Steps")) for orders in ORDERS)
     return f"{few} passes of CLIP, {many} of DiffCLIP."

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
 from models import StudioError
+from models.layout import TokenGrid
 from studio.explain_all import (
     CAM,
     IG,
@@ -22,17 +24,20 @@ from studio.explain_all import (
     explain_all,
     method_of,
 )
-from studio.explained import PATCHES, PIXELS, explanations_value, words_html
+from studio.explained import PATCHES, PIXELS, explanations_strip, words_html
 from studio.failures import told, told_steps
 from studio.fields import number_slider
 from studio.looked_at import LookedAt
-from studio.methods import FEWEST_STEPS, MOST_BACK, MOST_STEPS, Method, Relevance, described, unit_of
+from studio.methods import FEWEST_STEPS, MOST_BACK, MOST_STEPS, Method, Relevance, unit_of
 from studio.prompts import prompts_of
 from studio.service import Service, vision_grid
 from studio.similarity import BASELINES
 from studio.stopping import Stopped
+from studio.strip_store import new_token
+from studio.tab_settings import explain_settings, picture_of
 from studio.tabs.duel import duel_section
 from studio.tabs.following import long_run, outdated_line, passes_made, say_outdated, say_waiting
+from studio.take_strip import take_strip_server
 from studio.uploads import Upload
 from studio.viewer.explained import explained_html, status_line
 from studio.viewer.strip import map_strip
@@ -60,13 +65,11 @@ INTRO = (
     "Which patches and which words make the picture and a text alike. The target is the **cosine similarity** of their "
     "embeddings, without the logit scale. Unlike attention itself, these maps depend on the text."
 )
-RELEVANCE_NOTE = (
-    "Relevance has no unit. The positive rule merges what is attended and helps with what is suppressed and whose "
-    "suppression helps; the four rules by sign tell them apart. CLIP's map has no negative entries."
-)
-PATH_NOTE = (
-    "Values add up to the cosine less that of the bare picture, up to “sum − change”. A bare picture is a choice: what "
-    "looks like it counts as nothing."
+# The queries of the paper's Figure 2 by picture, as the files of its project page name them; () is texts of one's own.
+FIGURE_2 = (("mug", "desk lamp"), ("dog", "flower"), ())
+FIGURE_2_NOTE = (
+    "The paper's Fig. 2 asks for mug and desk lamp in a picture of a detective's office, and for dog and flower in one "
+    "of a dog with flowers. Both pictures are the authors': bring them by upload."
 )
 
 
@@ -76,7 +79,7 @@ class _Widgets:
 
     prompts: gr.Textbox
     settings: list[Component]
-    preset: gr.Button
+    presets: tuple[gr.Button, ...]
     run: gr.Button
     stop: gr.Button
     cost: gr.HTML
@@ -88,12 +91,12 @@ class _Widgets:
 
 def explain_tab(looked_at: LookedAt, service: Service) -> None:
     """Make the widgets and wire them."""
-    widgets = _widgets()
+    widgets = _widgets(service)
     _wire(looked_at, service, widgets)
     duel_section(looked_at, service, widgets.prompts)
 
 
-def _widgets() -> _Widgets:
+def _widgets(service: Service) -> _Widgets:
     gr.Markdown(INTRO)
     with gr.Row(equal_height=False, elem_classes="studio-explain"):
         with gr.Column(scale=3, min_width=250):
@@ -105,18 +108,46 @@ def _widgets() -> _Widgets:
                 elem_id="explain-prompts",
                 interactive=True,
             )
-            preset = gr.Button("As in the paper's Fig. 2", size="sm", elem_id="explain-preset")
+            presets = _presets()
         with gr.Column(scale=5, min_width=280), gr.Group():
             settings = _settings()
         with gr.Column(scale=2, min_width=180):
             run = gr.Button("Explain", variant="primary", size="sm", elem_id="explain-run")
             stop = gr.Button("Stop", size="sm", elem_id="explain-stop")
-            cost = status_line(cost_in_words(Relevance()), elem_id="explain-cost")
+            # Relevance costs the same on every grid.
+            opening = cost_in_words(Relevance(), shuffled=[TokenGrid(1, 1, 1)])
+            cost = status_line(opening, elem_id="explain-cost")
             status = status_line("", elem_id="explain-status")
     outdated = outdated_line("explain-outdated")
-    strip = map_strip("Nothing was explained yet: choose Explain.", "Explanations", elem_id="explain-strip")
+    strip = map_strip(
+        "Nothing was explained yet: choose Explain.",
+        "Explanations",
+        take_strip_server(service),
+        elem_id="explain-strip",
+    )
     words = explained_html(elem_id="explain-words")
-    return _Widgets(prompts, settings, preset, run, stop, cost, status, outdated, strip, words)
+    return _Widgets(prompts, settings, presets, run, stop, cost, status, outdated, strip, words)
+
+
+def _presets() -> tuple[gr.Button, ...]:
+    """Buttons that set what the paper's Figure 2 shows, one for each of its pictures, and one for other texts."""
+    with gr.Row():
+        presets = tuple(
+            gr.Button(
+                f"Fig. 2: {', '.join(queries)}" if queries else "Fig. 2's method, these texts",
+                size="sm",
+                min_width=110,
+                elem_id=f"explain-preset-{queries[0]}" if queries else "explain-preset",
+            )
+            for queries in FIGURE_2
+        )
+    gr.HTML(f'<p class="studio-status">{FIGURE_2_NOTE}</p>', apply_default_css=False)
+    return presets
+
+
+def _figure_2(*queries: str) -> tuple[Any, str, str, str, int]:
+    """The texts, if there are any, and the settings of the paper's Figure 2: method, map, rule, layers from the end."""
+    return "\n".join(queries) if queries else gr.skip(), RELEVANCE, "weights", "positive", 1
 
 
 def _settings() -> list[Component]:
@@ -134,13 +165,19 @@ def _settings() -> list[Component]:
         number_slider(FEWEST_STEPS, MOST_STEPS, 32, step=4, label="Steps", **shared("steps")),
         gr.Dropdown(bare, value=bare[0], label="Bare picture", **shared("baseline")),
         gr.Radio(details, value=PATCHES, label="Shown", **shared("detail")),
+        gr.Checkbox(
+            True,
+            label="then, as control, the same with A2 shuffled",
+            elem_id="explain-control",
+            interactive=True,
+        ),
     ]
 
 
 def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
-    explaining = long_run()
+    explaining = long_run(service.turns)
 
     @told_steps
     def run(
@@ -157,22 +194,27 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         steps: float,
         baseline: str,
         detail: str,
+        control: bool,
     ) -> Iterator[tuple[Any, Any, Any]]:
         if picture is None:
             raise StudioError("There is no picture to explain: choose a file, or one of the example scenes.")
         chosen = method_of(method, part, rule, back, steps, baseline)
         texts = prompts_of(prompts, service.example(picture.token))
-        started, ready = time.monotonic(), 0
-        states = explain_all(service, picture, (left, right), texts, chosen)
+        fields = (method, part, rule, back, steps, baseline, detail)
+        named: dict[str, Any] = dict(zip(("method", *_NAMES), fields, strict=True))
+        started, ready, token = time.monotonic(), (0, 0), new_token()
+        states = explain_all(service, picture, (left, right), texts, chosen, control=control)
         try:
             for state in explaining.stops.until(asked, request, states):
-                done = len(state.explanations)
-                if done == ready:
+                if state.ready == ready:
                     # The page is told of every batch, so that no connection falls silent.
                     yield gr.skip(), gr.skip(), passes_made(state.made, state.total)
                     continue
-                ready = done
-                yield _shown(picture, state, chosen, detail, time.monotonic() - started)
+                ready = state.ready
+                settings = explain_settings((left, right), texts, named, ready)
+                strip = explanations_strip(picture.image, state.explanations, chosen, detail)
+                value = service.strips.value(token, strip, picture_of(picture), settings)
+                yield value, *_told(state, chosen, time.monotonic() - started)
         except Stopped:
             yield gr.skip(), gr.skip(), "Stopped; what was ready stays."
 
@@ -180,27 +222,32 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
     def settings_of(left: str, right: str, method: str, *others: Any) -> list[Any]:
         if method not in SETTINGS:
             raise StudioError(f"The method {str(method)[:40]!r} is unknown: choose one of the list.")
+        models = [service.model(name) for name in (left, right)]
+        shuffled = [vision_grid(model) for model in models if model.vision.differential]
         shown = [gr.update(visible=name in SETTINGS[method]) for name in _NAMES]
+        shown.append(gr.update(visible=bool(shuffled)))
         try:
             chosen = method_of(method, *others[:5])
         except StudioError as error:
             # A field is empty for a moment while a person writes another number; that is no reason to interrupt.
             return [*shown, str(error)]
-        grids = [vision_grid(service.model(name)) for name in (left, right)] if method == OCCLUSION else []
-        return [*shown, cost_in_words(chosen, grids)]
+        grids = [vision_grid(model) for model in models] if method == OCCLUSION else []
+        return [*shown, cost_in_words(chosen, grids, shuffled if others[6] else [])]
 
-    def preset() -> tuple[str, str, str, int]:
-        return RELEVANCE, "weights", "positive", 1
-
+    runs = [w.run, *w.presets]
+    clicks = [each.click for each in runs]
     explaining.ended_by(w.stop.click)
-    explaining.begun_anew_by(w.run.click, w.preset.click)
-    say_waiting(w.status, w.run.click, w.preset.click)
-    say_outdated(at, w.outdated, w.status, [w.run, w.preset], explaining)
-    set_up = w.preset.click(preset, None, w.settings[:4], **private)
-    for event in (w.run.click, set_up.then):
+    explaining.begun_anew_by(*clicks)
+    say_waiting(w.status, *clicks)
+    say_outdated(at, w.outdated, w.status, runs, explaining)
+    set_up = [
+        button.click(partial(_figure_2, *queries), None, [w.prompts, *w.settings[:4]], **private).then
+        for button, queries in zip(w.presets, FIGURE_2, strict=True)
+    ]
+    for event in (w.run.click, *set_up):
         explaining.begun_by(
-            event, run, [*at.inputs, w.prompts, *w.settings], outputs=[w.strip, w.words, w.status]
-        ).failure(None, None, w.status, js="() => ''", **private)
+            event, run, [*at.inputs, w.prompts, *w.settings], [w.strip, w.words, w.status], line=w.status
+        )
     changes: list[Any] = [setting.change for setting in w.settings]  # pyright: ignore[reportAttributeAccessIssue]
     gr.on(
         [*changes, at.left.change, at.right.change],
@@ -215,15 +262,8 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
 _NAMES = ("part", "rule", "back", "steps", "baseline", "detail")
 
 
-def _shown(picture: Upload, state: Progress, method: Method, detail: str, seconds: float) -> tuple[Any, str, str]:
-    """What is ready: the strip's value, the words, and the line that says how far it is."""
-    unit, done = unit_of(method), state.explanations
-    said = RELEVANCE_NOTE if isinstance(method, Relevance) else PATH_NOTE if any(e.picture.gap for e in done) else ""
-    note = (
-        f"{described(method)}. Both models, all panels on one scale. The target is the cosine similarity, without the "
-        f"logit scale.\n{said}"
-    )
-    value = explanations_value(picture.image, done, detail, unit, note)
+def _told(state: Progress, method: Method, seconds: float) -> tuple[str, str]:
+    """What is ready of the words, and the line that says how far it is."""
     ended = state.made >= state.total
     line = f"{state.made} passes in {seconds:.1f} s" if ended else passes_made(state.made, state.total)
-    return value, words_html(done, unit), line
+    return words_html(state.explanations, unit_of(method)), line

@@ -1,17 +1,23 @@
-"""How long runs end, by their Stop or because the picture or a model changed; short results are made again."""
+"""How long runs wait for their turn and end, by Stop or another picture or model; short results are made again."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
-from studio.looked_at import LONG_EVENT, LookedAt
+from studio.looked_at import EACH_TIME, LONG_EVENT, LookedAt
 from studio.stopping import Stops
+from studio.turns import Turns
 
 # Milliseconds, less than a person needs to press twice.
 _MOMENT = 50
+# Seconds between two looks of a run that waits: whether it was stopped, whether its page is gone, what its place is.
+_LOOK = 0.5
+WAITING = "waiting for its turn …"
+STOPPED_WAITING = "Stopped before its turn."
 OUTDATED = "From before the last change of picture or models: run it again for what is chosen now."
 _TEMPLATE = '<p class="studio-outdated" role="status" aria-live="polite">{{value}}</p>'
 
@@ -45,22 +51,62 @@ class LongRun:
     Attributes:
         clock: is never shown; an event is given the page's time in its stead.
         stops: who asked for a stop.
+        turns: the line in which this run and all other long ones wait.
     """
 
     clock: gr.Number
     stops: Stops
+    turns: Turns
 
-    def begun_by(self, event: Callable[..., Any], run: Callable[..., Any], inputs: list[Component], **more: Any) -> Any:
-        """Have an event (`button.click`, or the `then` of another) begin the run; `more` is for Gradio."""
-        settings = {**LONG_EVENT, "api_visibility": "private", "show_progress": "hidden", **more}
-        return event(run, [self.clock, *inputs], js="(at, ...given) => [performance.now(), ...given]", **settings)
+    def begun_by(
+        self,
+        event: Callable[..., Any],
+        run: Callable[..., Iterator[tuple[Any, ...]]],
+        inputs: list[Component],
+        outputs: list[Component],
+        line: gr.HTML,
+    ) -> None:
+        """Have an event (`button.click`, or the `then` of another) begin the run when it has its turn.
+
+        Args:
+            event: what is pressed.
+            run: the handler; each of its steps has a value for each output.
+            inputs: what it is given after time and request.
+            outputs: what it writes.
+            line: the output that says how long the run waits; a run that fails leaves it empty.
+        """
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        waiting = self._in_turn(run, outputs.index(line), len(outputs))
+        timed = "(at, ...given) => [performance.now(), ...given]"
+        begun = event(waiting, [self.clock, *inputs], outputs, js=timed, **LONG_EVENT, **private)
+        begun.failure(None, None, line, js="() => ''", **private)
+
+    def _in_turn(
+        self, run: Callable[..., Iterator[tuple[Any, ...]]], line: int, outputs: int
+    ) -> Callable[..., Iterator[tuple[Any, ...]]]:
+        """The handler, which waits for its turn and says so in output number `line` of so many."""
+
+        @functools.wraps(run)
+        def waiting(asked: Any, request: gr.Request, *given: Any) -> Iterator[tuple[Any, ...]]:
+            with self.turns.in_line() as before:
+                told, seconds = 0, 0.0
+                while others := before(seconds):
+                    if self.stops.asked(asked, request):
+                        yield _only(STOPPED_WAITING, line, outputs)
+                        return
+                    # Also where nothing is new: Gradio sees between two steps whether the page is still there.
+                    yield _only(gr.skip() if others == told else place_in_line(others), line, outputs)
+                    told, seconds = others, _LOOK
+                yield from run(asked, request, *given)
+
+        return waiting
 
     def ended_by(self, *events: Callable[..., Any], before: int = 0) -> None:
         """Have events end what was asked for up to `before` milliseconds before them.
 
         Not through the queue, where they would wait.
         """
-        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+        private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False, **EACH_TIME}
         gr.on(list(events), self.stops.stop, self.clock, js=f"() => performance.now() - {before}", **private)
 
     def begun_anew_by(self, *events: Callable[..., Any]) -> None:
@@ -71,15 +117,29 @@ class LongRun:
         self.ended_by(*events, before=_MOMENT)
 
 
-def long_run() -> LongRun:
-    """Make one, in the blocks that are open."""
-    return LongRun(gr.Number(visible=False), Stops())
+def long_run(turns: Turns) -> LongRun:
+    """Make one, in the blocks that are open.
+
+    Args:
+        turns: the line of all long runs of the server.
+    """
+    return LongRun(gr.Number(visible=False), Stops(), turns)
 
 
 def say_waiting(line: gr.HTML, *events: Callable[..., Any]) -> None:
-    """Have the line that says how far a run is say at once that it was asked for: others may be at work before it."""
+    """Have the line that says how long a run waits say at once that it was asked for; others may be before it."""
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    gr.on(list(events), None, None, line, js="() => 'waiting for its turn …'", **private)
+    gr.on(list(events), None, None, line, js=f"() => {WAITING!r}", **private)
+
+
+def place_in_line(others: int) -> str:
+    """How long a run waits, in words: how many runs are before it, the one that is under way among them."""
+    return f"waiting for its turn: {others} other {'runs are' if others > 1 else 'run is'} before this one …"
+
+
+def _only(value: Any, at: int, outputs: int) -> tuple[Any, ...]:
+    """A step that changes one of so many outputs."""
+    return tuple(value if each == at else gr.skip() for each in range(outputs))
 
 
 def passes_made(made: int, total: int) -> str:

@@ -12,16 +12,20 @@ from studio.changes import controls_value
 from studio.examples import Example
 from studio.failures import told, told_steps
 from studio.fields import filled_whole, number_slider
-from studio.intervened_maps import map_choice, maps_value
+from studio.intervened_maps import map_choice, maps_strip
 from studio.intervening import changed_model
-from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.outcome import message_html, outcome_html
 from studio.service import Service
 from studio.stopping import Stopped
+from studio.strip_store import new_token
 from studio.sweeping import Sweep, swept_models
-from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated
+from studio.tab_settings import intervene_settings, picture_of
+from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated, say_waiting
+from studio.take_strip import take_strip_server
 from studio.uploads import Upload, emptied_if_unreadable, picture_field
 from studio.viewer.bench import edit_bench
+from studio.viewer.explained import status_line
 from studio.viewer.gallery import gallery
 from studio.viewer.outcome import outcome_page
 from studio.viewer.strip import map_strip
@@ -58,6 +62,7 @@ class _Widgets:
     only: gr.Radio
     sweep: gr.Button
     stop: gr.Button
+    waiting: gr.HTML
     outdated: gr.HTML
     swept: gr.HTML
     plots: tuple[gr.Plot, ...]
@@ -70,13 +75,13 @@ class _Widgets:
 
 def intervene_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: tuple[Example, ...]) -> None:
     """Make the widgets and wire them; the first run comes when the tab is opened."""
-    widgets = _widgets(examples)
+    widgets = _widgets(examples, service)
     _wire_runs(tab, looked_at, widgets, service)
     _wire_other(widgets, examples)
     _wire_sweep(looked_at, widgets, service)
 
 
-def _widgets(examples: tuple[Example, ...]) -> _Widgets:
+def _widgets(examples: tuple[Example, ...], service: Service) -> _Widgets:
     objects = dict.fromkeys(name for example in examples for name in example.objects)
     gr.Markdown(INTRO)
     with gr.Row(equal_height=False):
@@ -102,7 +107,9 @@ def _widgets(examples: tuple[Example, ...]) -> _Widgets:
                 part = _choice(PARTS, "weights", "Map", "intervene-part")
     run = gr.Button("Run with these edits", variant="primary", size="sm", elem_id="intervene-run")
     outcome = outcome_page(elem_id="intervene-outcome")
-    maps = map_strip(elem_id="intervene-maps", label="Maps before and after the intervention")
+    maps = map_strip(
+        label="Maps before and after the intervention", take=take_strip_server(service), elem_id="intervene-maps"
+    )
     gr.Markdown(f"#### Sweep λ\n{SWEEP_INTRO}")
     with gr.Row(equal_height=False):
         tower = _choice(SWEPT, "vision", "λ of the", "sweep-tower")
@@ -110,6 +117,7 @@ def _widgets(examples: tuple[Example, ...]) -> _Widgets:
         with gr.Column(min_width=140):
             sweep = gr.Button("Sweep λ", variant="primary", size="sm", elem_id="sweep-run")
             stop = gr.Button("Stop", size="sm", elem_id="sweep-stop")
+            waiting = status_line("", elem_id="sweep-waiting")
     outdated = outdated_line("sweep-outdated")
     swept = outcome_page(elem_id="sweep-words")
     plots = []
@@ -135,6 +143,7 @@ def _widgets(examples: tuple[Example, ...]) -> _Widgets:
         only,
         sweep,
         stop,
+        waiting,
         outdated,
         swept,
         tuple(plots),
@@ -158,8 +167,8 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
     private: dict[str, Any] = {**MODEL_EVENT, "api_visibility": "private", "show_progress": "hidden"}
 
     @told
-    def fill(left: str, right: str, left_edits: Any, right_edits: Any, layer: float) -> tuple[Any, ...]:
-        return _filled(service, (left, right), (left_edits, right_edits), layer)
+    def fill(left: str, right: str, left_edits: Any, right_edits: Any, layer: float, head: str) -> tuple[Any, ...]:
+        return _filled(service, (left, right), (left_edits, right_edits), layer, head)
 
     def ran(picture: Upload, left: str, right: str, *asked: Any) -> tuple[str, dict[str, Any] | None]:
         return _ran(service, picture, (left, right), *asked)
@@ -175,13 +184,11 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
         return (message_html(NO_PICTURE), None) if picture is None else ran(picture, left, right, *asked)
 
     filled = [*w.benches, w.layer, w.head]
-    filling = [at.left, at.right, *w.benches, w.layer]
+    filling = [at.left, at.right, *w.benches, w.layer, w.head]
     results = [w.outcome, w.maps]
     tab.select(fill, filling, filled, **private).success(run_opened, [*at.inputs, *w.asked], results, **private)
     again = click_if_seen("intervene-run")
-    gr.on([at.left.change, at.right.change], fill, filling, filled, trigger_mode="always_last", **private).success(
-        None, js=again
-    )
+    gr.on([at.left.change, at.right.change], fill, filling, filled, **EACH_TIME, **private).success(None, js=again)
     at.picture.change(None, at.picture, js=again)
     gr.on(
         [
@@ -213,7 +220,7 @@ def _wire_other(w: _Widgets, examples: tuple[Example, ...]) -> None:
 
 
 def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
-    sweeping = long_run()
+    sweeping = long_run(service.turns)
 
     @told_steps
     def sweep(
@@ -224,19 +231,25 @@ def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
         steps = swept_models(service, picture, (left, right), *asked)
         try:
             for step in sweeping.stops.until(since, request, steps):
-                yield _shown_sweeps(step)
+                yield *_shown_sweeps(step), ""
         except Stopped:
-            yield message_html("Stopped; what was swept so far is let go."), *[gr.skip()] * len(w.plots)
+            yield message_html("Stopped; what was swept so far is let go."), *[gr.skip()] * len(w.plots), ""
 
     sweeping.ended_by(w.stop.click)
     sweeping.begun_anew_by(w.sweep.click)
     say_outdated(at, w.outdated, w.swept, [w.sweep], sweeping)
     inputs = [*at.inputs, *w.asked, w.tower, w.only]
-    sweeping.begun_by(w.sweep.click, sweep, inputs, outputs=[w.swept, *w.plots])
+    say_waiting(w.waiting, w.sweep.click)
+    sweeping.begun_by(w.sweep.click, sweep, inputs, [w.swept, *w.plots, w.waiting], line=w.waiting)
 
 
-def _filled(service: Service, names: tuple[str, str], edits: tuple[Any, Any], layer: float) -> tuple[Any, ...]:
-    """The tables of edits of the chosen models, kept where they are of the same model; the layers and heads to see."""
+def _filled(
+    service: Service, names: tuple[str, str], edits: tuple[Any, Any], layer: float, head: str
+) -> tuple[Any, ...]:
+    """The tables of edits of the chosen models, kept where they are of the same model; the layers and heads to see.
+
+    The chosen head stays chosen where one of the models has it.
+    """
     models = [service.model(name) for name in names]
     benches = [
         gr.skip() if isinstance(value, dict) and value.get("name") == name else controls_value(model, name)
@@ -248,7 +261,7 @@ def _filled(service: Service, names: tuple[str, str], edits: tuple[Any, Any], la
     slider = gr.Slider(
         maximum=max(1, deepest), value=deepest if first else min(filled_whole(layer, "Layer of the maps"), deepest)
     )
-    return *benches, slider, gr.Dropdown(heads, value="mean")
+    return *benches, slider, gr.Dropdown(heads, value=head if head in heads else "mean")
 
 
 def _ran(
@@ -274,7 +287,11 @@ def _ran(
         changed_model(service, name, picture, edits, prompts, other)
         for name, edits in zip(names, (left_edits, right_edits), strict=True)
     ]
-    return outcome_html(prompts, outcomes, problem), maps_value(picture, outcomes, choice)
+    words, strip = outcome_html(prompts, outcomes, problem), maps_strip(picture, outcomes, choice)
+    if strip is None:
+        return words, None
+    made = intervene_settings(service, names, (left_edits, right_edits), outcomes, choice, other)
+    return words, service.strips.value(new_token(), strip, picture_of(picture), made)
 
 
 def _shown_sweeps(step: str | list[Sweep | str]) -> tuple[Any, ...]:

@@ -12,14 +12,19 @@ from models.presets import PRESETS
 from studio.examples import Example
 from studio.failures import told, told_steps
 from studio.fields import filled_whole, number_slider
-from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.panels import SOURCES
 from studio.service import Service
 from studio.sparsity import RULES, same_patch
 from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity, sweep_shown
 from studio.stopping import Stopped
-from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated
+from studio.strip import Strip
+from studio.strip_store import new_token
+from studio.tab_settings import SIDES, picture_of, segmentation_settings, sparsity_settings
+from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated, say_waiting
+from studio.take_strip import take_strip_server
 from studio.uploads import Upload, emptied_if_unreadable, picture_field
+from studio.viewer.explained import status_line
 from studio.viewer.painter import mask_painter, painter_value
 from studio.viewer.strip import map_strip
 from studio.viewer.tables import table_html
@@ -36,6 +41,7 @@ class _Widgets:
     layer: gr.Slider
     heads: list[gr.Dropdown]
     query: gr.Textbox
+    mask: gr.Image
     painter: gr.HTML
     paint: gr.Button
     show: gr.Button
@@ -45,6 +51,7 @@ class _Widgets:
     answers: gr.HTML
     sweep: gr.Button
     stop_sweep: gr.Button
+    sweep_waiting: gr.HTML
     sweep_outdated: gr.HTML
     swept: gr.HTML
     figure: gr.Plot
@@ -53,6 +60,7 @@ class _Widgets:
     rules: gr.CheckboxGroup
     segment: gr.Button
     stop: gr.Button
+    waiting: gr.HTML
     outdated: gr.HTML
     segmented: gr.HTML
     segments: list[gr.HTML]
@@ -61,10 +69,10 @@ class _Widgets:
 def sparsity_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: tuple[Example, ...]) -> None:
     """Make the tab; it draws when it is opened."""
     objects = dict.fromkeys(name for example in examples for name in example.objects)
-    _wire(looked_at, service, tab, _widgets(", ".join(objects)))
+    _wire(looked_at, service, tab, _widgets(", ".join(objects), service))
 
 
-def _widgets(objects: str) -> _Widgets:
+def _widgets(objects: str, service: Service) -> _Widgets:
     with gr.Row(elem_classes="sparsity-controls"):
         alpha = number_slider(
             1,
@@ -134,6 +142,7 @@ def _widgets(objects: str) -> _Widgets:
     strip = map_strip(
         "Choose a picture to see where its attention is exactly zero.",
         "Sparse maps over the picture",
+        take_strip_server(service),
         elem_id="sparsity-maps",
     )
     said = table_html(elem_id="sparsity-said")
@@ -162,6 +171,7 @@ def _widgets(objects: str) -> _Widgets:
     with gr.Row():
         sweep = gr.Button("Sweep α from 1 to 2", variant="primary", size="sm", elem_id="sparsity-sweep")
         stop_sweep = gr.Button("Stop", size="sm", elem_id="sparsity-sweep-stop", min_width=80, scale=0)
+        sweep_waiting = status_line("", elem_id="sparsity-sweep-waiting", elem_classes="studio-waiting")
     sweep_outdated = outdated_line("sparsity-sweep-outdated")
     swept = table_html(elem_id="sparsity-swept")
     figure = gr.Plot(show_label=False, visible=False, elem_id="sparsity-figure")
@@ -207,11 +217,18 @@ def _widgets(objects: str) -> _Widgets:
     with gr.Row():
         segment = gr.Button("Segment", variant="primary", size="sm", elem_id="sparsity-segment")
         stop = gr.Button("Stop", size="sm", elem_id="sparsity-stop", min_width=80, scale=0)
+        waiting = status_line("", elem_id="sparsity-waiting", elem_classes="studio-waiting")
     outdated = outdated_line("sparsity-outdated")
     segmented = table_html(elem_id="sparsity-segmented")
     segments = [
-        map_strip("", f"Segmentation by the {side} model", elem_id=f"sparsity-segments-{side}", visible=False)
-        for side in ("left", "right")
+        map_strip(
+            "",
+            f"Segmentation by the {side} model",
+            take_strip_server(service),
+            elem_id=f"sparsity-segments-{side}",
+            visible=False,
+        )
+        for side in SIDES
     ]
     controls = [
         alpha,
@@ -230,8 +247,9 @@ def _widgets(objects: str) -> _Widgets:
         named,
     ]
     return _Widgets(
-        controls, layer, heads, query, painter, paint, show, strip, said, grids, answers, sweep, stop_sweep,
-        sweep_outdated, swept, figure, preset, background, rules, segment, stop, outdated, segmented, segments,
+        controls, layer, heads, query, mask, painter, paint, show, strip, said, grids, answers, sweep, stop_sweep,
+        sweep_waiting, sweep_outdated, swept, figure, preset, background, rules, segment, stop, waiting, outdated,
+        segmented, segments,
     )  # fmt: skip
 
 
@@ -241,8 +259,14 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
 
     @told_steps
     def show(picture: Upload | None, left: str, right: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        for shown in show_sparsity(service, _given(picture), (left, right), Controls(*values)):
-            yield shown.strip, _said(shown.said), shown.grids, shown.answers
+        upload, controls, token = _given(picture), Controls(*values), new_token()
+        strip = value = None
+        for shown in show_sparsity(service, upload, (left, right), controls):
+            if shown.strip is not strip:
+                strip = shown.strip
+                made = sparsity_settings(upload, (left, right), controls)
+                value = service.strips.value(token, strip, picture_of(upload), made)
+            yield value, _said(shown.said), shown.grids, shown.answers
 
     @told
     def bounds(left: str, right: str, layer: float) -> tuple[Any, ...]:
@@ -261,7 +285,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         assert patch is not None
         return f"{patch[0]}, {patch[1]}"
 
-    sweeping, segmenting = long_run(), long_run()
+    sweeping, segmenting = long_run(service.turns), long_run(service.turns)
 
     @told_steps
     def sweep(
@@ -270,9 +294,9 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         steps = sweep_shown(service, _given(picture), (left, right), Controls(*values))
         try:
             for said, figure in sweeping.stops.until(asked, request, steps):
-                yield _said(said), gr.skip() if figure is None else gr.Plot(figure, visible=True)
+                yield _said(said), gr.skip() if figure is None else gr.Plot(figure, visible=True), ""
         except Stopped:
-            yield _said("Stopped."), gr.skip()
+            yield _said("Stopped."), gr.skip(), ""
 
     @told_steps
     def segment(
@@ -286,12 +310,21 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         rules: list[str],
         *values: Any,
     ) -> Iterator[tuple[Any, ...]]:
-        steps = segment_shown(service, _given(picture), (left, right), Controls(*values), preset, background, rules)
+        upload, controls, names = _given(picture), Controls(*values), (left, right)
+        tokens = [new_token() for _ in SIDES]
+        steps = segment_shown(service, upload, names, controls, preset, background, rules)
+
+        def kept(at: int, strip: Strip | None, ready: int) -> gr.HTML:
+            if strip is None:
+                return gr.HTML(value=None, visible=False)
+            made = segmentation_settings(upload, names, controls, preset, background, rules, SIDES[at], ready)
+            return gr.HTML(value=service.strips.value(tokens[at], strip, picture_of(upload), made), visible=True)
+
         try:
-            for said, *strips in segmenting.stops.until(asked, request, steps):
-                yield _said(said), *(gr.HTML(value=strip, visible=strip is not None) for strip in strips)
+            for ready, (said, *strips) in enumerate(segmenting.stops.until(asked, request, steps), 1):
+                yield _said(said), *(kept(at, strip, ready) for at, strip in enumerate(strips)), ""
         except Stopped:
-            yield _said("Stopped."), gr.skip(), gr.skip()
+            yield _said("Stopped."), gr.skip(), gr.skip(), ""
 
     @told
     def paint(picture: Upload | None) -> dict[str, Any]:
@@ -302,7 +335,9 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     shown = [w.strip, w.said, w.grids, w.answers]
     tab.select(bounds, *ask, **shared).then(show, everything, shown, trigger_mode="always_last", **shared)
     again = click_if_seen("sparsity-show")
-    gr.on([at.left.change, at.right.change], bounds, *ask, **shared).success(None, js=again)
+    gr.on([at.left.change, at.right.change], bounds, *ask, **EACH_TIME, **shared).success(None, js=again)
+    # An uploaded mask belongs to the picture for which it was uploaded, and goes with it before anything is measured.
+    at.picture.change(None, None, w.mask, js="() => null", show_progress="hidden", **EACH_TIME)
     at.picture.change(None, at.picture, js=again)
     alpha, match, keep, source, mode, everywhere = w.controls[:6]
     moved = [part.input for part in (alpha, match, keep, source, mode, everywhere, w.layer, *w.heads)]
@@ -316,10 +351,12 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     segmenting.begun_anew_by(w.segment.click)
     say_outdated(at, w.sweep_outdated, w.swept, [w.sweep], sweeping)
     say_outdated(at, w.outdated, w.segmented, [w.segment], segmenting)
-    sweeping.begun_by(w.sweep.click, sweep, everything, outputs=[w.swept, w.figure])
+    say_waiting(w.sweep_waiting, w.sweep.click)
+    say_waiting(w.waiting, w.segment.click)
+    sweeping.begun_by(w.sweep.click, sweep, everything, [w.swept, w.figure, w.sweep_waiting], line=w.sweep_waiting)
     settings = [w.preset, w.background, w.rules]
     inputs = [*at.inputs, *settings, *w.controls]
-    segmenting.begun_by(w.segment.click, segment, inputs, outputs=[w.segmented, *w.segments])
+    segmenting.begun_by(w.segment.click, segment, inputs, [w.segmented, *w.segments, w.waiting], line=w.waiting)
     w.paint.click(paint, at.picture, w.painter, api_visibility="private", show_progress="hidden")
 
 

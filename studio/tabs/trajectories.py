@@ -9,7 +9,7 @@ from studio.bring import bring_folder
 from studio.bring_field import BRINGS, choices_of, known_of, view_of
 from studio.failures import told
 from studio.lambdas import Run, chart_value, kept_of, runs_of
-from studio.looked_at import LookedAt
+from studio.looked_at import EACH_TIME, LookedAt
 from studio.runlog import MOST_BYTES
 from studio.sent_files import sent_files
 from studio.service import Service
@@ -89,7 +89,7 @@ def _wire(looked_at: LookedAt, service: Service, tab: gr.Tab, chart: gr.HTML, as
         draw_lambdas,
         asked,
         chart,
-        trigger_mode="always_last",
+        **EACH_TIME,
         **settings,
     )
     chart.select(

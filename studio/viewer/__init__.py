@@ -19,6 +19,7 @@ SCRIPTS = (
     "state",
     "colours",
     "hatch",
+    "save",
     "layers",
     "places",
     "values",
@@ -63,7 +64,7 @@ def attention_viewer(get_layer: Answer, get_numbers: Answer, take_away: Answer, 
         html_template=(_HERE / "viewer.html").read_text(encoding="utf-8"),
         css_template=(_HERE / "viewer.css").read_text(encoding="utf-8"),
         js_on_load=viewer_script(),
-        server_functions=[_served(name, answer) for name, answer in answers.items()],
+        server_functions=[served(name, answer) for name, answer in answers.items()],
         relevance=None,
         overview=None,
         apply_default_css=False,
@@ -71,8 +72,8 @@ def attention_viewer(get_layer: Answer, get_numbers: Answer, take_away: Answer, 
     )
 
 
-def _served(name: str, answer: Answer) -> Callable[[Any], Response]:
-    """The function under the name by which the browser calls it.
+def served(name: str, answer: Answer) -> Callable[[Any], Response]:
+    """A function of the server under the name by which the browser calls it.
 
     What it answers is written by orjson: a layer is a megabyte of text, for which Python's own writer takes 7 ms.
     """

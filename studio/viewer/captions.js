@@ -45,8 +45,23 @@ function fillControls() {
     const pool = Object.values(props.value.sides).some((side) => side.pooled && S.layer === side.layers - 1);
     $('.layer-text').textContent = `${S.layer} (0–${deepest()})${pool ? ' pool' : ''}`;
   }
+  if (props.value?.sides) fillHead();
   $('.alpha-text').textContent = alphaName(S.alpha);
   $('.opacity-text').textContent = `${Math.round(100 * S.opacity)} %`;
+}
+
+// The slider of heads: the mean, then heads from 0. Where panels differ it stands on the highest of their heads, for
+// panels whose model has no such head keep theirs while it goes on.
+function fillHead() {
+  const having = S.settings.filter((each) => each.kind !== 'relevance');
+  const slots = [...new Set(having.map((each) => slotOf(each.head)))];
+  const most = Math.max(0, ...having.map((each) => sideOf(each.model)?.heads ?? 0));
+  const slot = Math.max(0, ...slots);
+  const text = !slots.length ? 'relevance has none' : slots.length > 1 ? 'differs by panel' : slot ? `${slot - 1} (0–${most - 1})` : 'mean';
+  const slider = $('.head-of-all');
+  Object.assign(slider, { max: most, value: slot, disabled: !slots.length });
+  slider.setAttribute('aria-valuetext', text === 'mean' ? headName('mean') : text);
+  $('.head-text').textContent = text;
 }
 
 // What is looked at, in words: of CLS, of the mean where there is none, or of a patch.
@@ -77,16 +92,39 @@ function fillCaptions() {
     S.drawing === 'smooth' ? 'Smooth drawing: values between patch centres are interpolated, there are no such values in the model.' : '',
   ].filter(Boolean).join(' ');
   note('.rescaled', S.panels.some((panel) => panel.signed));
-  const changed = [alpha !== 1 ? `α = ${alpha.toFixed(2)}` : '', source !== 'qk' ? `scores from ${source.toUpperCase()}` : ''].filter(Boolean);
+  const count = source.split('+').length;
+  const summed = count > 1 ? ` (${count} maps are summed, so a row of A sums to ${count})` : '';
+  const changed = [alpha !== 1 ? `α = ${alpha.toFixed(2)}` : '', source !== 'qk' ? `scores from ${source.toUpperCase()}${summed}` : ''].filter(Boolean);
   note('.readout', changed.length > 0, `Readout with ${changed.join(' and ')}: recomputed from the unmodified run; the models themselves used softmax of QK.`);
   note('.window', Boolean(props.value.note), props.value.note);
   note('.mask', !props.value.mask, 'This picture has no object mask, so mass in the object and AUROC are not given.');
-  note('.aside-note', S.aside !== 'prefix', asideWords());
-  note('.relevance-note', S.panels.some((panel) => panel.setting.kind === 'relevance' && panel.row), relevanceWords());
+  const aside = asideWords();
+  note('.aside-note', Boolean(aside), aside);
+  const relevant = S.panels.filter((panel) => panel.setting.kind === 'relevance' && panel.row);
+  const outside = prefixWords(relevant.map((panel) => sideOf(panel.side)));
+  const without = outside ? `Only the relevance of patches is drawn and counted; what fell on ${outside} is left out.` : '';
+  note('.relevance-note', relevant.length > 0, [relevanceWords(), without].join(' ').trim());
+}
+
+// The tokens before the patches, in words, of models that have some; '' where none has.
+function prefixWords(sides) {
+  const cls = sides.some((side) => side.cls && side.prefix > 0);
+  const registers = sides.some((side) => side.prefix > (side.cls ? 1 : 0));
+  return [cls ? 'CLS' : '', registers ? 'registers' : ''].filter(Boolean).join(' and ');
 }
 
 // How many tokens the colour range leaves out, and what they hold: nothing is set aside in silence.
 function asideWords() {
+  if (S.aside === 'prefix') {
+    const without = S.panels.filter((panel) => panel.row && panel.prefix > 0);
+    if (!without.length) return '';
+    const labels = without.map((panel) => factRows(panel).find(([, measure]) => measure === 'cls')?.[0]).filter(Boolean);
+    const outside = prefixWords(without.map((panel) => sideOf(panel.side)));
+    return `The colour ranges cover patches only. How much lies on ${outside} is the number “${[...new Set(labels)].join('” or “')}” below each map.`;
+  }
+  // Relevance has patches alone: no prefix, no sinks, and no readers.
+  const maps = S.panels.filter((panel) => panel.row && panel.setting.kind !== 'relevance');
+  if (!maps.length) return S.aside === 'sinks' && S.panels.some((panel) => panel.row) ? 'Sinks are tokens that most queries of an attention map read; relevance is no such map, so nothing is set aside here.' : '';
   if (S.aside === 'none') return 'The colour ranges cover all tokens, also CLS and registers, which are no patches and so are not drawn.';
   if (S.direction === 'read by') return 'Sinks are tokens that are read by most; among readers there are none, so nothing is set aside here.';
   const words = S.panels.filter((panel) => panel.aside).map((panel) => {

@@ -28,7 +28,10 @@ function choose(name, value) {
 
 function wireControls() {
   segment('direction', [['reads', 'reads', 'What the query reads: its row of the map'], ['read by', 'read by', 'Who reads the query: its column of the map']]);
-  segment('source', [['qk', 'QK', 'The model’s own scores'], ['qq', 'QQ'], ['kk', 'KK'], ['vv', 'VV'], ['qq+kk', 'QQ+KK', 'Both maps are summed']]);
+  segment('source', [
+    ['qk', 'QK', 'The model’s own scores'], ['qq', 'QQ'], ['kk', 'KK'], ['vv', 'VV'],
+    ['qq+kk', 'QQ+KK', 'Both maps are summed, as in SCLIP'], ['qq+kk+vv', 'QQ+KK+VV', 'All three maps are summed; GEM and CLIPtrase average them'],
+  ]);
   segment('scale', Object.entries(SCALES).map(([value, { label }]) => [value, label]));
   segment('ramp', [['linear', 'linear'], ['root', 'square root']]);
   segment('aside', [
@@ -38,6 +41,7 @@ function wireControls() {
   ]);
   segment('drawing', [['patches', 'patches'], ['smooth', 'smooth']]);
   $('.layer').addEventListener('input', (event) => setLayer(Number(event.target.value)));
+  $('.head-of-all').addEventListener('input', (event) => setHead(Number(event.target.value)));
   $('.opacity').addEventListener('input', (event) => choose('opacity', Number(event.target.value)));
   let waiting;
   $('.alpha').addEventListener('input', (event) => {

@@ -1,8 +1,10 @@
 // Numbers under the panels: worked out by the server from floats, for what a panel shows now, with the control beside.
 
 const KEPT_NUMBERS = 400;
-const numbers = new Map(); // question as text -> {measures, control} or {error}
+const numbers = new Map(); // question as text -> {measures, control}
+const failed = new Map(); // question as text -> why there are no numbers; until the next change, which asks again
 let asking = false;
+let ranAgain = false; // once until numbers come of all, so that a store too small for all runs is not asked for ever
 
 const percent = (v) => (Number.isFinite(v) ? `${rounded(100 * v, 0)} %` : '–');
 const decimal = (v) => (Number.isFinite(v) ? rounded(v, 2) : '–');
@@ -38,7 +40,7 @@ function factRows(panel) {
   return [first, ['entropy', 'entropy', decimal, entropy], ['support', 'support', many, 'Tokens with a weight other than zero.'], cls, ...object].filter(([label]) => label);
 }
 
-const controlled = (panel) => ['weights', 'positive', 'negative'].includes(panel.setting.kind) && Boolean(sideOf(panel.side)?.differential);
+const controlled = (panel) => ['weights', 'positive', 'negative', 'value', 'relevance'].includes(panel.setting.kind) && Boolean(sideOf(panel.side)?.differential);
 
 function question(panel) {
   const { model, kind, head } = panel.setting;
@@ -50,15 +52,16 @@ function numbersOf(panel) {
   if (!panel.row) return null;
   if (panel.setting.kind === 'relevance') {
     const { measures, similarity } = relevanceOf(panel.setting.model);
-    return { measures: { ...measures, similarity }, control: {} };
+    return { measures: { ...measures, similarity }, control: relevanceControlOf(panel.setting.model)?.control ?? {} };
   }
   return numbers.get(JSON.stringify(question(panel))) ?? null;
 }
 
 // Ask for the numbers that are missing, in one request; while one is under way the next waits, and only the last is asked.
 async function askNumbers() {
-  const missing = S.panels.filter((panel) => panel.row && !numbersOf(panel));
-  element.dataset.numbers = missing.length ? 'waiting' : 'shown';
+  const wanted = S.panels.filter((panel) => panel.row && !numbersOf(panel));
+  const missing = wanted.filter((panel) => !failureOf(panel));
+  element.dataset.numbers = missing.length ? 'waiting' : wanted.length ? 'failed' : 'shown';
   S.panels.forEach(fillFacts);
   if (!missing.length || asking) return;
   asking = true;
@@ -72,45 +75,65 @@ async function askNumbers() {
     answer = undefined;
   }
   asking = false;
-  const found = answer?.panels ?? questions.map(() => ({ error: answer?.error ?? 'The server gave no numbers.' }));
-  questions.forEach((asked, i) => numbers.set(JSON.stringify(asked), found[i].measures ? found[i] : { measures: {}, control: {}, error: found[i].error ?? '' }));
+  const found = answer?.panels ?? questions.map(() => ({ error: answer?.error ?? 'The server gave no numbers; move the layer to ask again.' }));
+  const evicted = found.some((each) => each.evicted);
+  const runs = evicted && !ranAgain;
+  ranAgain = evicted || (ranAgain && !found.every((each) => each.measures));
+  const gone = runs ? 'The server let go of this run; it is asked to run again for the numbers.' : 'The server let go of this run, so there are no numbers; choose the picture again.';
+  questions.forEach((asked, i) => {
+    if (found[i].measures) numbers.set(JSON.stringify(asked), found[i]);
+    else failed.set(JSON.stringify(asked), found[i].evicted ? gone : found[i].error ?? 'The server gave no numbers.');
+  });
   while (numbers.size > KEPT_NUMBERS) numbers.delete(numbers.keys().next().value);
+  if (runs) trigger('submit');
   askNumbers();
 }
 
+const failureOf = (panel) => (panel.setting.kind === 'relevance' ? undefined : failed.get(JSON.stringify(question(panel))));
+
 function fillFacts(panel) {
-  panel.note.textContent = panel.message;
+  const failure = panel.row && !numbersOf(panel) ? failureOf(panel) : undefined;
+  panel.note.textContent = panel.message || failure || '';
   const { facts } = panel;
   if (!panel.row) { facts.replaceChildren(); facts.dataset.of = ''; return; }
   const rows = factRows(panel);
   const control = controlled(panel);
   const heads = S.panels.some(controlled);
-  const of = JSON.stringify([rows.map(([label]) => label), control, heads]);
-  if (facts.dataset.of !== of) buildFacts(facts, rows, control, heads);
+  const [said, head] = !control ? [] : panel.setting.kind === 'relevance' ? relevanceControlHead(panel.setting.model) : [SHUFFLED, 'A2 shuffled'];
+  const of = JSON.stringify([rows.map(([label]) => label), control, heads, said, head?.title ? panel.setting.model : head]);
+  if (facts.dataset.of !== of) buildFacts(facts, rows, heads, said, head);
   facts.dataset.of = of;
   const found = numbersOf(panel);
   facts.classList.toggle('stale', !found);
-  if (!found) return;
+  if (!found && !failure) return;
   const cells = [...facts.querySelectorAll('tr[data-measure]')];
   rows.forEach(([, name, write], i) => {
-    const value = found.measures[name];
+    const value = found?.measures[name];
     cells[i].children[1].textContent = value === undefined || value === null ? '–' : write(value);
-    if (control) cells[i].children[2].textContent = name in found.control ? (found.control[name] === null ? '–' : write(found.control[name])) : '';
+    if (control) cells[i].children[2].textContent = found && name in found.control ? (found.control[name] === null ? '–' : write(found.control[name])) : '';
   });
 }
 
-function buildFacts(facts, rows, control, heads) {
+const SHUFFLED = 'The same number after A2 was permuted over the patches, the mean of 20 fixed shuffles: what subtracting any such map would give.';
+
+// `head` is what stands over the column of the control, a text or a button, and `said` what it means.
+function buildFacts(facts, rows, heads, said, head) {
+  const held = facts.contains(document.activeElement);
   facts.replaceChildren();
   // Every table has this line, so that the numbers of all panels stand side by side.
   if (heads) {
-    const head = make('tr', 'heads-line');
-    head.append(make('td'), make('td', '', '\u00a0'));
-    if (control) {
-      const cell = make('th', 'control', 'A2 shuffled');
-      cell.title = 'The same number after A2 was permuted over the patches, the mean of 20 fixed shuffles: what subtracting any such map would give.';
-      head.append(cell);
+    const line = make('tr', 'heads-line');
+    line.append(make('td'), make('td', '', '\u00a0'));
+    if (head) {
+      const cell = make('th', 'control');
+      cell.append(head);
+      cell.title = said;
+      cell.tabIndex = -1;
+      line.append(cell);
+      // The button that was pressed is gone, but not the place where the keyboard was.
+      if (held) requestAnimationFrame(() => cell.focus({ preventScroll: true }));
     }
-    facts.append(head);
+    facts.append(line);
   }
   for (const [label, name, , meaning] of rows) {
     const line = make('tr');
@@ -118,7 +141,7 @@ function buildFacts(facts, rows, control, heads) {
     line.dataset.measure = name;
     const heading = make('th', '', label);
     heading.scope = 'row';
-    line.append(heading, make('td', 'num', '…'), ...(control ? [make('td', 'num control', '')] : []));
+    line.append(heading, make('td', 'num', '…'), ...(head ? [make('td', 'num control', '')] : []));
     facts.append(line);
   }
 }

@@ -24,7 +24,7 @@ const drawPlot = (svg, tower, quantity, label) => {
   const y = (value) => height - MARGIN.bottom - ((value - range[0]) / (range[1] - range[0])) * (height - MARGIN.top - MARGIN.bottom);
   drawn(svg, 'text', { x: 4, y: 12, class: 'quantity' }, label);
   if (!range) return;
-  if (quantity === 'lam') drawn(svg, 'text', { x: 24, y: 12, style: width < 310 ? 'font-size: 9px' : '' }, keyOf(tower, range));
+  const key = quantity === 'lam' ? drawn(svg, 'text', { x: 24, y: 12, style: width < 310 ? 'font-size: 9px' : '' }, keyOf(tower, range)) : null;
   niceTicks(...range, 6).forEach((value) => {
     drawn(svg, 'line', { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value), class: 'grid' });
     drawn(svg, 'text', { x: MARGIN.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, signed(String(value)));
@@ -34,7 +34,7 @@ const drawPlot = (svg, tower, quantity, label) => {
     drawn(svg, 'line', { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(1), y2: y(1), class: 'one', 'stroke-dasharray': '1 3' });
   }
   shownRuns().forEach((run) => drawRun(svg, run, run.towers[tower], quantity, { x, y, width, end }));
-  drawEnds(svg, tower, quantity, { y, width });
+  sayLeftOut(svg, key, drawEnds(svg, tower, quantity, { x, y, width, height }), { width, label });
   drawn(svg, 'line', { class: 'cursor', y1: MARGIN.top, y2: height - MARGIN.bottom, x1: -9, x2: -9 });
 };
 const drawRun = (svg, run, tower, quantity, { x, y, width }) => {
@@ -66,18 +66,64 @@ const drawInit = (svg, tower, { x, y, width }) => {
     init.forEach((value, layer) => drawn(svg, 'line', { x1: x(0) - 5, x2: x(0) + 6, y1: y(value), y2: y(value), 'stroke-width': 3, stroke: layerColour(layer, init.length), opacity: opacityOf(layer) }));
   }
 };
-// The layer's number at the end of its line, for the first run that has lines; moved apart where they would touch.
-const drawEnds = (svg, tower, quantity, { y, width }) => {
-  const having = (name) => shownRuns().find((run) => run.towers[tower] && run.towers[tower][name]);
-  const run = having(quantity) || (quantity === 'lam' ? having('final') : undefined);
-  if (!run) return;
-  const values = run.towers[tower][quantity] ? run.towers[tower][quantity].map((line) => line[line.length - 1]) : run.towers[tower].final;
-  const places = values.map((value, layer) => ({ layer, place: y(value) })).sort((a, b) => a.place - b.place);
-  places.forEach((one, i) => { if (i) one.place = Math.max(one.place, places[i - 1].place + 10); });
-  places.forEach(({ layer, place }) => {
-    const text = drawn(svg, 'text', { x: width - MARGIN.right + 12, y: place + 4, opacity: opacityOf(layer) }, String(layer));
-    text.style.fill = layerColour(layer, values.length);
+// Where the lines of a run end, or the rings of one whose last values alone are known: a layer each.
+const endsOf = (run, tower, quantity, { x, y, width }) => {
+  const of = run.towers[tower] || {};
+  const edge = width - MARGIN.right;
+  if (of[quantity]) return of[quantity].map((line, layer) => ({ run, layer, layers: of[quantity].length, end: x(of[T.axis].at(-1)), place: y(line.at(-1)) }));
+  return quantity === 'lam' ? (of.final || []).map((value, layer) => ({ run, layer, layers: of.final.length, end: edge + 8, place: y(value) })) : [];
+};
+const APART = 10; // from one number to the next below it
+// Numbers in the order of their places, moved apart where they would touch, and all of them between top and bottom.
+const spread = (labels, top, bottom) => {
+  labels.sort((a, b) => a.place - b.place);
+  labels.forEach((one, i) => { one.at = Math.min(bottom, Math.max(top, one.place, i ? labels[i - 1].at + APART : top)); });
+  for (let i = labels.length - 2; i >= 0; i -= 1) labels[i].at = Math.min(labels[i].at, labels[i + 1].at - APART);
+};
+// The layer's number at the end of its line. Those of the first run that has lines are moved apart where they would
+// touch, within the plot; where it has no room for all, only every second, third ... layer has a number, and the chosen
+// one. A further run's number stands where there is room beside its line's end, and where that layer's number stands
+// there already it needs none. A short line, dashed as its run is, leads to a number that was moved.
+// The answer is of how many layers one has its number.
+const drawEnds = (svg, tower, quantity, scales) => {
+  const [first, ...others] = shownRuns().map((run) => endsOf(run, tower, quantity, scales)).filter((ends) => ends.length);
+  if (!first) return 1;
+  const [top, bottom] = [MARGIN.top, scales.height - MARGIN.bottom];
+  const room = Math.floor((bottom - top) / APART) + 1;
+  const longestOf = Math.max(...[first, ...others].map((ends) => ends.length));
+  const step = longestOf <= room ? 1 : Math.ceil(longestOf / (room - 1)); // one place is for the chosen layer
+  const numbered = ({ layer }) => layer % step === 0 || layer === T.layer;
+  const edge = scales.width - MARGIN.right;
+  const left = ({ end }) => (end < edge - 16 ? end + 9 : edge + 12);
+  const labels = first.filter(numbered).map((one) => ({ ...one, left: left(one) }));
+  spread(labels, top, bottom);
+  others.flat().filter(numbered).forEach((one) => {
+    const near = (at) => labels.filter((label) => Math.abs(label.at - at) < APART && Math.abs(label.left - left(one)) < 16);
+    if (near(one.place).some(({ layer }) => layer === one.layer)) return;
+    const at = [0, 6, -6, 12, -12].map((off) => one.place + off).find((place) => place >= top && place <= bottom && !near(place).length);
+    if (at !== undefined) labels.push({ ...one, at, left: left(one) });
   });
+  labels.forEach((one) => {
+    const colour = layerColour(one.layer, one.layers);
+    const faded = opacityOf(one.layer);
+    if (Math.abs(one.at - one.place) > 3) {
+      drawn(svg, 'line', { x1: one.end + 1, y1: one.place, x2: one.left - 1, y2: one.at, class: 'lead', stroke: colour, 'stroke-dasharray': dashOf(one.run), opacity: faded });
+    }
+    const text = drawn(svg, 'text', { x: one.left, y: one.at + 4, class: 'end', 'data-run': one.run.key, opacity: faded }, String(one.layer));
+    text.style.fill = colour;
+  });
+  return step;
+};
+// That not every line has its number is said in the plot's title, and above the plot where a wide one has room.
+const sayLeftOut = (svg, key, step, { width, label }) => {
+  if (step === 1) return;
+  const said = `one layer in ${step} numbered`;
+  drawn(svg, 'title', {}, `${label}: ${said} at its line’s end, and the chosen one; there is no room for all.`);
+  if (key) {
+    const before = key.textContent;
+    key.textContent = [before, said].filter(Boolean).join(' · ');
+    if (24 + key.getComputedTextLength() > width - 4) key.textContent = before;
+  } else drawn(svg, 'text', { x: width - 4, y: 12, 'text-anchor': 'end' }, said);
 };
 const placeCursor = (svg) => {
   const line = svg.querySelector('.cursor');

@@ -72,9 +72,10 @@ const drawReading = () => {
   });
   find('.read').textContent = lines.join(' · ') + (T.marked ? ' · marked, Escape leaves' : '');
 };
+// The logged points of all runs: one run may go on where another has ended.
 const axisPoints = () => {
-  const tower = shownRuns().flatMap((run) => Object.values(run.towers)).find((one) => one.steps);
-  return tower ? tower[T.axis] : [];
+  const logged = shownRuns().flatMap((run) => Object.values(run.towers).filter((one) => one.steps).slice(0, 1));
+  return [...new Set(logged.flatMap((tower) => tower[T.axis]))].sort((a, b) => a - b);
 };
 const moveTo = (at) => {
   const points = axisPoints();

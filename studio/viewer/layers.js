@@ -7,14 +7,6 @@ const layers = new Map(); // readout as text -> {keys, queries, pooling, bytes, 
 const mapKind = (kind) => ({ positive: 'weights', negative: 'weights' })[kind] ?? kind;
 const slotOf = (head) => (head === 'mean' ? 0 : head + 1);
 
-function bytes(text) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text).buffer;
-  const raw = atob(text);
-  const out = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
-  return out.buffer;
-}
-
 const floats = (text) => new Float32Array(bytes(text));
 const readoutOf = (model, layer) => ({ token: props.value.token, model, layer, alpha: S.alpha, source: S.source });
 

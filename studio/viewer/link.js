@@ -48,6 +48,8 @@ function say(text) {
 // Settings that a link names; what it does not name stays.
 function applyLink(link) {
   for (const key of [...Object.keys(DEFAULTS), 'alpha', 'opacity', 'layer', 'from', 'text']) if (link[key] !== undefined) S[key] = link[key];
+  // A link writes the caption as well as what a person wrote.
+  if (link.text !== undefined) S.typed = Boolean(link.text.trim()) && link.text !== props.value.text;
   if (link.panels) S.settings = link.panels.map((panel) => ({ ...panel }));
   if (link.query) {
     const [row, col, side] = link.query;

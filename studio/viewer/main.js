@@ -3,8 +3,14 @@
 const IDLE = 300;
 let idle;
 
-// Draw what is there. No server is asked for maps.
+// Draw what is there after a change. No server is asked for maps, but for numbers that are missing, also once more for
+// those that failed.
 function show() {
+  failed.clear();
+  redraw();
+}
+
+function redraw() {
   if (!S.ready) return;
   S.shows = (S.shows ?? 0) + 1;
   computeValues();
@@ -78,12 +84,17 @@ async function load() {
     S.picture = value.picture;
   }
   say('');
-  if (S.token !== value.token) { S.query = null; S.text = value.text; S.relevanceFailed = null; }
-  if (!S.settings.length || S.left !== value.left || S.right !== value.right) S.settings = value.defaults.map((panel) => ({ ...panel }));
+  if (S.token !== value.token) {
+    S.query = null;
+    if (!S.typed) S.text = value.text;
+    S.relevanceFailed = null;
+  }
+  takeModels(value);
   Object.assign(S, { token: value.token, run: value.run, left: value.left, right: value.right, hover: null, ready: false });
   if (value.link && Object.keys(value.link).length) applyLink(value.link);
   S.overview.failed = null;
   settlePending(value);
+  S.settings.forEach((setting, i) => (setting.field = fieldOf(setting, i, value)));
   settle();
   $('.empty').hidden = true;
   $('.controls').hidden = $('.below').hidden = $('.tools-row').hidden = $('.overview').hidden = false;
@@ -93,6 +104,34 @@ async function load() {
   fillStatistics();
   noteAsked();
   await refresh();
+}
+
+// Which field at the side a panel's model is that of, 'left' or 'right'; null for a further model. Where both fields
+// hold one model the first half of the panels belongs to the left one, unless it was settled before.
+function fieldOf({ model, field }, index, { left, right }) {
+  if (field && { left, right }[field] === model) return field;
+  if (left === right && model === left) return index < S.settings.length / 2 ? 'left' : 'right';
+  return model === left ? 'left' : model === right ? 'right' : null;
+}
+
+// Panels of a model that was replaced at the side take the new one. Panels that nobody changed are the new models' own.
+function takeModels(value) {
+  const plain = (settings) => JSON.stringify(settings.map(({ model, kind, head, own }) => [model, kind, head, Boolean(own)]));
+  const own = () => value.defaults.map((panel) => ({ ...panel }));
+  const changed = ['left', 'right'].filter((field) => S[field] !== value[field]);
+  if (!S.settings.length || (changed.length && plain(S.settings) === S.untouched)) S.settings = own();
+  else {
+    const fields = S.settings.map((setting, i) => fieldOf(setting, i, S));
+    for (const field of changed) {
+      S.settings.forEach((setting, i) => { if (fields[i] === field) S.settings[i] = { ...setting, model: value[field], field }; });
+      if (S.settings.some((setting) => setting.model === value[field])) continue;
+      // No panel shows the model that was chosen: one more does, or the last one where there is room for no more.
+      const one = { ...own().find((panel) => panel.model === value[field]), field };
+      if (S.settings.length < MOST) S.settings.push(one);
+      else [S.settings[MOST - 1], fields[MOST - 1]] = [one, field];
+    }
+  }
+  S.untouched = plain(own());
 }
 
 // Settings that were made for other models are brought to what these have.
@@ -112,7 +151,7 @@ wireSwipe();
 wireRelevance();
 wireOverview();
 wireLink();
-new ResizeObserver(() => show()).observe($('.panels'));
+new ResizeObserver(() => redraw()).observe($('.panels'));
 watch('value', load);
 watch('relevance', relevanceCame);
 watch('overview', overviewCame);

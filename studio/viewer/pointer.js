@@ -65,6 +65,14 @@ function moveQuery(down, right) {
   else ask({ side, row: clamp(S.query.row + down, rows - 1), col: clamp(S.query.col + right, cols - 1) });
 }
 
+// The head of every panel whose model has it, by its slot; the other panels keep theirs.
+function setHead(slot) {
+  S.settings.forEach((setting) => {
+    if (slot <= (sideOf(setting.model)?.heads ?? 0)) setting.head = slot ? slot - 1 : 'mean';
+  });
+  panelsChanged();
+}
+
 // The next head of every model, with the mean over heads between the last and the first.
 function stepHead(by) {
   S.settings.forEach((setting) => {

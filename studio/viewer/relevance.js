@@ -4,6 +4,10 @@ const KEPT_RELEVANCE = 60;
 const relevances = new Map(); // {model, token, text, first} as text -> answer
 const relevanceKey = (model) => JSON.stringify([model, props.value.token, S.text.trim(), S.from]);
 const relevanceOf = (model) => relevances.get(relevanceKey(model));
+// The same with A2 shuffled takes runs of its own, so it is worked out for those who press for it.
+const relevanceControls = new Map(); // the same keys -> {control, said}
+const controlsWanted = new Set(); // keys
+const relevanceControlOf = (model) => relevanceControls.get(relevanceKey(model));
 const wanting = () => [...new Set(S.settings.filter((each) => each.kind === 'relevance').map((each) => each.model))].filter(sideOf);
 
 function relevanceLine(model) {
@@ -22,6 +26,7 @@ function relevanceWords() {
   return [
     `Relevance to “${answers[0].text}”, from gradients of the similarity (${[...new Set(layers)].join(', ')}; positive products of weight and gradient). It does not depend on layer, head and query.`,
     ...new Set(answers.map((each) => each.note).filter(Boolean)),
+    ...new Set(answers.map((each) => relevanceControlOf(each.model)?.said).filter(Boolean).map((said) => `“A2 shuffled”: ${said}.`)),
   ].join(' ');
 }
 
@@ -31,8 +36,10 @@ function askRelevance() {
   $('.speaking').hidden = !panels.length;
   if (!panels.length || !S.text.trim()) return;
   const missing = panels.filter((model) => !relevanceOf(model));
-  if (!missing.length) return;
-  const asked = { token: props.value.token, models: missing, text: S.text.trim(), first: S.from };
+  const controls = panels.filter((model) => controlsWanted.has(relevanceKey(model)) && !relevanceControlOf(model));
+  if (!missing.length && !controls.length) return;
+  const question = { token: props.value.token, text: S.text.trim(), first: S.from };
+  const asked = missing.length ? { ...question, models: missing } : { ...question, models: controls, control: true };
   if (JSON.stringify(asked) === S.relevanceFailed) return;
   if (questionOf('select') === null) $('.speaking-state').textContent = 'working …';
   putQuestion('select', asked);
@@ -43,19 +50,35 @@ function relevanceCame() {
   if (!got) return;
   if (got.progress) { heardOf('select'); $('.speaking-state').textContent = got.progress; return; }
   $('.speaking-state').textContent = got.error ?? '';
+  if (got.error) controlsWanted.clear();
   for (const answer of got.answers ?? []) {
     const key = JSON.stringify([answer.model, answer.token, answer.text, answer.first]);
     if (answer.values) answer.row = Float64Array.from(floats(answer.values));
-    relevances.set(key, answer);
+    if (!got.control) relevances.set(key, answer);
+    else if (answer.control) relevanceControls.set(key, answer);
+    else { controlsWanted.delete(key); $('.speaking-state').textContent = answer.error; }
   }
-  while (relevances.size > KEPT_RELEVANCE) relevances.delete(relevances.keys().next().value);
+  for (const kept of [relevances, relevanceControls]) while (kept.size > KEPT_RELEVANCE) kept.delete(kept.keys().next().value);
   S.relevanceFailed = got.error ? questionOf('select') : null;
   answered('select');
   show();
 }
 
+// What stands over the column of a relevance panel's control: a button, until it was pressed.
+function relevanceControlHead(model) {
+  const found = relevanceControlOf(model);
+  if (found) return [found.said, 'A2 shuffled'];
+  if (controlsWanted.has(relevanceKey(model))) return ['', 'working …'];
+  const button = make('button', 'tool ask-control', 'A2 shuffled?');
+  button.type = 'button';
+  button.title = 'Work out the same numbers with A2 shuffled: the model is run again, forwards and backwards.';
+  button.addEventListener('click', () => { controlsWanted.add(relevanceKey(model)); S.relevanceFailed = null; show(); });
+  return ['', button];
+}
+
 function fillSpeaking() {
-  $('.text').value = S.text;
+  // What is being written stays.
+  if (!S.typed || document.activeElement !== $('.text')) $('.text').value = S.text;
   const layers = Math.max(...Object.values(props.value.sides).map((side) => side.layers));
   const select = $('.from');
   const last = layers - 1;
@@ -71,6 +94,8 @@ function wireRelevance() {
     S.relevanceFailed = null;
     if (S.ready) show();
   };
+  // A text that a person wrote stays when the picture changes; an empty field takes the next picture's caption.
+  $('.text').addEventListener('input', () => (S.typed = Boolean($('.text').value.trim())));
   $('.text').addEventListener('change', again);
   $('.from').addEventListener('change', again);
   $('.work-out').addEventListener('click', again);

@@ -1,9 +1,10 @@
 // State of the viewer. All of it is here; the server keeps none of it.
 
 const S = {
-  settings: [], // of each panel: {model, kind, head: 'mean' | number, own}
+  settings: [], // of each panel: {model, kind, head: 'mean' | number, own, field}; see fieldOf
+  untouched: '', // the panels that the models have of their own, as text
   layer: null, alpha: 1, source: 'qk', direction: 'reads', scale: 'uniform', ramp: 'root', drawing: 'patches',
-  opacity: 0.75, aside: 'prefix', text: '', from: null,
+  opacity: 0.75, aside: 'prefix', text: '', typed: false, from: null,
   query: null, hover: null,
   swipe: { on: false, left: 0, right: 1, at: 0.5 },
   overview: { open: false, statistic: null, over: 'readout' },

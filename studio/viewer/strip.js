@@ -154,6 +154,11 @@ element.addEventListener('keydown', (event) => {
   event.preventDefault();
 });
 
+function sayTaken(text) {
+  $('.said').textContent = text;
+  $('.said').hidden = !text;
+}
+
 async function load() {
   const value = props.value;
   const there = Boolean(value?.panels?.length);
@@ -169,9 +174,18 @@ async function load() {
     S.grey = greyPicture(image);
     S.picture = value.picture;
   }
-  S.hover = null;
-  S.kept = false;
+  // The next value of the same run brings panels and numbers; whoever reads the maps goes on where they were.
+  const same = Boolean(value.take) && S.take === value.take;
+  const { hover } = S;
+  const read = same && hover ? S.panels.indexOf(hover.panel) : -1;
+  const focused = same ? S.panels.findIndex(({ canvas }) => canvas === document.activeElement) : -1;
+  S.take = value.take;
+  if (!same) sayTaken('');
+  $('.take').hidden = !value.take;
   buildPanels();
+  S.hover = S.panels[read] ? { ...hover, panel: S.panels[read] } : null;
+  S.kept = S.kept && Boolean(S.hover);
+  S.panels[focused]?.canvas.focus({ preventScroll: true });
   computeRanges();
   computeClassColours();
   buildClassLegend();
@@ -183,6 +197,10 @@ async function load() {
 segment('.drawing', [['patches', 'patches'], ['smooth', 'smooth']], 'drawing');
 segment('.ramp', [['linear', 'linear'], ['root', 'square root']], 'ramp');
 $('.opacity').addEventListener('input', (event) => { S.opacity = Number(event.target.value); $('.opacity-text').textContent = `${Math.round(100 * S.opacity)} %`; show(); });
+$('.take').addEventListener('click', () => {
+  const { drawing, ramp, opacity } = S;
+  if (S.ready) saveFigure($('.take'), () => server.take_strip({ token: props.value.take, drawing, ramp, opacity }), sayTaken);
+});
 new ResizeObserver(() => show()).observe($('.panels'));
 watch('value', load);
 load();

@@ -33,24 +33,26 @@ function buildPanel(panel) {
 }
 
 function factTable(panel) {
-  const table = make('table', 'facts');
   const body = make('tbody');
-  const controlled = (facts) => facts.some(([, , control]) => control);
+  // A control without a number in this panel gets no column.
+  const columnsOf = ({ controls, facts }) => controls.map((name, at) => ({ name, at })).filter(({ at }) => facts.some(([, , numbers]) => numbers[at]));
+  const columns = columnsOf(panel);
+  const table = make('table', S.panels.some((each) => columnsOf(each).length > 1) ? 'facts twofold' : 'facts');
   // Every table has this line where one has it, so that the numbers of all panels stand side by side.
-  if (S.panels.some(({ facts }) => controlled(facts))) {
+  if (S.panels.some((each) => columnsOf(each).length)) {
     const head = make('tr', 'heads-line');
-    head.append(make('td'), make('td', '', '\u00a0'), ...(controlled(panel.facts) ? [make('th', 'control', panel.control)] : []));
+    head.append(make('td'), make('td', '', '\u00a0'), ...columns.map(({ name }) => make('th', 'control', name)));
     body.append(head);
   }
-  for (const [label, value, control, meaning] of panel.facts) {
+  for (const [label, value, numbers, meaning] of panel.facts) {
     const line = make('tr');
     if (meaning) line.title = meaning;
     const heading = make('th', '', label);
     heading.scope = 'row';
     line.append(heading, make('td', 'num', value));
-    if (controlled(panel.facts)) {
-      const cell = make('td', 'num control', control);
-      cell.dataset.name = panel.control;
+    for (const { name, at } of columns) {
+      const cell = make('td', 'num control', numbers[at] ?? '');
+      cell.dataset.name = name;
       line.append(cell);
     }
     body.append(line);

@@ -3,7 +3,7 @@
 const S = {
   panels: [], tops: new Map(), colours: [], others: false,
   hover: null, kept: false, drawing: 'patches', ramp: 'root', opacity: 0.75,
-  grey: null, picture: '', ready: false,
+  grey: null, picture: '', take: '', ready: false,
 };
 const $ = (selector) => element.querySelector(selector);
 
@@ -13,11 +13,8 @@ const OTHER_COLOUR = channels('a9b2bb');
 const NO_CLASS = 255;
 
 function decode({ values, dtype }) {
-  const raw = atob(values);
-  const bytes = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-  if (dtype === 'f4') return new Float32Array(bytes.buffer);
-  return Float32Array.from(bytes, (value) => (value === NO_CLASS ? NaN : value));
+  if (dtype === 'f4') return new Float32Array(bytes(values));
+  return Float32Array.from(new Uint8Array(bytes(values)), (value) => (value === NO_CLASS ? NaN : value));
 }
 
 const rangeKey = (panel) => `${panel.kind}\n${panel.scale}`;

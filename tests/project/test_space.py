@@ -79,11 +79,27 @@ def test_the_header_is_one_that_the_hub_takes() -> None:
     assert all(one.specifier for one in ranges), "every requirement has bounds"
 
 
+def oldest(requirements: str) -> list[str]:
+    """A constraint for each requirement to the oldest release series that its lower bound lets in."""
+    found = []
+    for line in requirements.splitlines():
+        if line[:1].isalpha():
+            one = Requirement(line)
+            (bound,) = (each.version for each in one.specifier if each.operator == ">=")
+            found.append(f"{one.name}=={bound if '.' in bound else f'{bound}.0'}.*")
+    return found
+
+
 @pytest.mark.slow
-def test_the_spaces_one_resolve_succeeds_on_python_3_12(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["newest", "oldest"])
+def test_the_spaces_one_resolve_succeeds_on_python_3_12_at_both_ends(tmp_path: Path, end: str) -> None:
     extra = [f"gradio[oauth,mcp]=={header()['sdk_version']}", "uvicorn>=0.14.0", "websockets>=10.4", "spaces"]
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--python-version", "3.12"]
     command += ["--only-binary", ":all:", "--target", str(tmp_path), "-r", str(ROOT / "requirements.txt"), *extra]
+    if end == "oldest":
+        constraints = tmp_path / "oldest.txt"
+        constraints.write_text("\n".join(oldest((ROOT / "requirements.txt").read_text())), encoding="utf-8")
+        command += ["--constraint", str(constraints)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode and re.search(r"No matching distribution found|ConnectionError", done.stderr):
         probe = [*command[:4], "--no-deps", "--dry-run", "--ignore-installed", "packaging"]

@@ -5,10 +5,12 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -16,9 +18,10 @@ import torch
 from PIL import Image
 from playwright.sync_api import BrowserContext, Locator, Page
 
-from models import LoadedModel, Normalizer, attention_maps, record
+from models import AttentionMaps, LoadedModel, Normalizer, attention_maps, record
 from studio.examples import load_examples
 
+T = TypeVar("T")
 # Milliseconds; BROWSER_WAIT gives a busy machine more seconds.
 WAIT = 1000 * int(os.environ.get("BROWSER_WAIT", "60"))
 # What a tab shows when it is drawn.
@@ -156,14 +159,29 @@ def texts_seen(page: Page) -> list[str]:
     return page.evaluate("window.textsSeen")
 
 
+def slowed(work: Callable[..., T], seconds: float) -> Callable[..., T]:
+    """The same, as a larger model would do it."""
+
+    def slow(*args: Any, **named: Any) -> T:
+        time.sleep(seconds)
+        return work(*args, **named)
+
+    return slow
+
+
+def maps_of(model: LoadedModel, image: Image.Image, layer: int, alpha: float = 1.0) -> AttentionMaps:
+    """The maps of one layer, of a batch of one."""
+    pixels, _ = model.preprocess(image)
+    with record(model.vision) as recording:
+        model.encode_image(pixels[None])
+    return attention_maps(recording[layer], normalizer=Normalizer(alpha))
+
+
 def row_of(
     model: LoadedModel, image: Image.Image, layer: int, query: int, alpha: float = 1.0
 ) -> dict[str, torch.Tensor]:
     """What the page must show of the mean head: A1, lambda A2 and the difference (Nk,) of one query."""
-    pixels, _ = model.preprocess(image)
-    with record(model.vision) as recording:
-        model.encode_image(pixels[None])
-    maps = attention_maps(recording[layer], normalizer=Normalizer(alpha))
+    maps = maps_of(model, image, layer, alpha)
     rows = {"first": maps.a1, "difference": maps.weights}
     if maps.subtracted is not None:
         rows["subtracted"] = maps.subtracted

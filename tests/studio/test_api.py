@@ -78,6 +78,18 @@ def test_attention_gives_the_numbers_of_the_map_and_a_picture(
     assert Image.open(file).format == "PNG"
 
 
+def test_the_numbers_of_relevance_come_with_those_of_a_run_with_a2_shuffled(client: Client, sent: Any) -> None:
+    numbers, _ = client.predict(sent, "diffclip-scenes", 0, kind="relevance", text="a cat", api_name="/attention")
+    assert set(numbers["statistics_a2_shuffled"]) == set(numbers["statistics"])
+    assert numbers["statistics_a2_shuffled"] != numbers["statistics"]
+    assert numbers["recipe"]["view"]["panels"][0]["control"] is True
+    plain, _ = client.predict(sent, "clip-scenes", 0, kind="relevance", text="a cat", api_name="/attention")
+    assert plain["statistics_a2_shuffled"] == {}
+    for name, found in (("diffclip-scenes", numbers), ("clip-scenes", plain)):
+        (cosine,) = client.predict(sent, name, ["a cat"], api_name="/similarity")
+        assert found["statistics"]["similarity"] == pytest.approx(cosine, abs=1e-5)
+
+
 def test_relevance_ranks_and_similarities_agree_with_each_other(client: Client, sent: Any) -> None:
     numbers, _ = client.predict(sent, "clip-scenes", 0, kind="relevance", text="a cat", api_name="/attention")
     assert all(value >= 0 for line in numbers["values"] for value in line)

@@ -1,5 +1,6 @@
 """Attributions against captum's own one-call results, against what they must add up to, and in bounded batches."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -199,3 +200,42 @@ def test_bare_pictures_show_nothing_of_their_patches(pair: Pair) -> None:
     assert torch.allclose(flat.mean((-2, -1)), pair.pixels.mean((-2, -1)), atol=1e-5)
     assert float(blurred.std()) < 0.3 * float(pair.pixels.std())
     assert torch.allclose(black, torch.full_like(black, -2.0))
+
+
+class _Held:
+    """A tensor that autograd keeps for the way back."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+def most_held(run: Callable[[], Any]) -> int:
+    """Bytes that autograd held at most at once while a run was made."""
+    now = most = 0
+
+    def let_go(size: int) -> None:
+        nonlocal now
+        now -= size
+
+    def hold(tensor: Tensor) -> _Held:
+        nonlocal now, most
+        held = _Held(tensor)
+        now += tensor.nbytes
+        most = max(most, now)
+        weakref.finalize(held, let_go, tensor.nbytes)
+        return held
+
+    with torch.autograd.graph.saved_tensors_hooks(hold, lambda held: held.tensor):
+        run()
+    return most
+
+
+def test_two_hundred_steps_hold_no_more_than_one_batch_of_them(pair: Pair) -> None:
+    function, bare = of_pixels(pair), bare_picture(pair, "black")
+    one, many = (
+        most_held(lambda steps=steps: ended(integrated_gradients(function, pair.pixels, bare, steps)))
+        for steps in (WITH_GRADIENT, 200)
+    )
+    together = most_held(lambda: function(pair.pixels.repeat(200, 1, 1, 1).requires_grad_()).sum().backward())
+    assert 0 < many <= one
+    assert together > 10 * one, "what all of them would hold at once"

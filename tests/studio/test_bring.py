@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from foreign import native, written
 
 from models import LoadedModel, StudioError
 from models.files.weights import file_sha256
@@ -100,6 +101,26 @@ def test_a_lone_weight_file_of_ours_says_what_belongs_to_it_and_not_where_it_lie
     with pytest.raises(StudioError, match=r"^model.safetensors is .*copy the whole folder") as caught:
         list(bring_files(local, [file]))
     assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_lone_weight_file_of_a_known_layout_makes_a_model_that_looks_at_pictures(
+    local: Service, scene: Upload, tmp_path: Path, suffix: str
+) -> None:
+    state = native("differential")
+    file = tmp_path / f"run 7{suffix}"
+    if suffix == ".pt":
+        torch.save({"epoch": 3, "state_dict": {f"module.{key}": value for key, value in state.items()}}, file)
+    else:
+        written(state, file)
+    name = brought(bring_files(local, [file], "lambda_init = 0.8"))
+    assert name.startswith("run-7-")
+    model = local.model(name)
+    assert all(torch.equal(value, state[key]) for key, value in model.module.state_dict().items())
+    assert model.vision.differential
+    assert local.look(name, scene.image).embedding.isfinite().all()
+    assert local.weights_sha256(name) == file_sha256(file)
+    assert name not in local.names
 
 
 class Harm:

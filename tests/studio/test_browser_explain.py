@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from models import open_picture
 from studio.attribution import drained
 from studio.duel import RANDOM, Side, duel
 from studio.examples import load_examples, load_gallery
-from studio.explain_all import cost_in_words
+from studio.explain_all import cost_in_words, explain_all
 from studio.explained import number
 from studio.explaining import Explanation, explain
 from studio.methods import FEWEST_STEPS, MOST_STEPS, IntegratedGradients, Method, Relevance, passes
-from studio.service import Look, Service
+from studio.service import Look, Service, vision_grid
+from studio.uploads import Upload
 
 SHIPPED = ("clip-scenes", "diffclip-scenes")
 SCENE = load_examples()[0]
@@ -40,6 +42,8 @@ def looks() -> tuple[Look, Look]:
 def tab(shared_studio: Studio) -> Studio:
     shared_studio.page.get_by_role("tab", name="Explain", exact=True).click()
     expect(shared_studio.page.locator("#explain-run")).to_be_visible()
+    shared_studio.page.locator("#explain-control input").uncheck()
+    expect(shared_studio.page.locator("#explain-cost")).not_to_contain_text("A2 shuffled")
     return shared_studio
 
 
@@ -102,11 +106,38 @@ def check_strip(tab: Studio, looks: tuple[Look, Look], texts: tuple[str, ...], m
             assert float(shown["sum − change"].replace("−", "-")) == pytest.approx(wanted.picture.gap[0], abs=1.1e-3)
 
 
-def test_two_texts_are_explained_by_both_models(tab: Studio, looks: tuple[Look, Look]) -> None:
+def test_two_texts_are_explained_by_both_models_beside_runs_with_a2_shuffled(
+    tab: Studio, looks: tuple[Look, Look]
+) -> None:
     write(tab, *TEXTS)
+    tab.page.locator("#explain-control input").check()
+    expect(tab.page.locator("#explain-cost")).to_have_text(
+        cost_in_words(Relevance(), shuffled=[vision_grid(looks[1].model)])
+    )
     tab.page.locator("#explain-run").click()
-    expect(tab.page.locator("#explain-status")).to_contain_text("12 passes in")
+    panels = tab.page.locator("#explain-strip .panel")
+    expect(panels).to_have_count(4)
+    # The control comes after the maps, and who reads them is not disturbed by it.
+    panels.nth(1).locator("canvas").press("ArrowDown")
+    expect(tab.page.locator("#explain-status")).to_contain_text(f"{12 + 2 * 12} passes in")
     check_strip(tab, looks, TEXTS, Relevance())
+    *_, state = explain_all(
+        Service(SHIPPED, load_examples()),
+        Upload(open_picture(SCENE.picture), SCENE.picture),
+        SHIPPED,
+        TEXTS,
+        Relevance(),
+        control=True,
+    )
+    for at in (1, 3):
+        shuffled = fmean(run.cosine for run in state.explanations[at].shuffled)
+        expect(panels.nth(at).locator("th.control")).to_have_text(["uniform", "A2 shuffled"])
+        beside = panels.nth(at).locator("tr", has_text="cosine").locator("td.control")
+        expect(beside).to_have_text(["", number(shuffled)])
+        expect(panels.nth(at - 1).locator("th.control")).to_have_text(["uniform"])
+    expect(panels.nth(1).locator("canvas")).to_be_focused()
+    expect(panels.nth(1).locator(".tip")).to_be_visible()
+    tab.page.locator("#explain-control input").uncheck()
     expect(tab.page.locator("#explain-strip .scales .bar")).to_have_count(1)
     expect(tab.page.locator("#explain-strip .note")).to_contain_text("without the logit scale")
 
@@ -191,6 +222,15 @@ def test_the_papers_figure_is_one_press_whatever_was_set(tab: Studio, looks: tup
     check_strip(tab, looks, TEXTS, Relevance())
 
 
+def test_the_queries_of_the_papers_figure_are_one_press_and_words_that_no_model_saw_are_said(tab: Studio) -> None:
+    write(tab, *TEXTS)
+    tab.page.locator("#explain-preset-mug").click()
+    expect(tab.page.locator("#explain-prompts textarea")).to_have_value("mug\ndesk lamp")
+    words = tab.page.locator("#explain-words")
+    expect(words).to_contain_text("never seen in training: mug")
+    expect(words).to_contain_text("never seen in training: desk, lamp")
+
+
 def drawn_curves(tab: Studio, kind: str) -> dict[str, list[float]]:
     script = """(chart) => Object.fromEntries(
       chart._fullData.filter(({ mode, fill }) => mode === 'lines' && fill === 'none')
@@ -207,7 +247,7 @@ def test_a_duel_draws_the_curves_of_every_map_beside_random_orders(tab: Studio, 
     for kind in ("deletion", "insertion"):
         expect(tab.page.locator(f"#duel-{kind} .js-plotly-plot")).to_be_visible()
         drawn = drawn_curves(tab, kind)
-        assert len(drawn) == 7
+        assert len(drawn) == 8
         for look in looks:
             sides: list[Side] = []
             list(drained(duel(look, look.model.preprocess(image)[0], TEXTS[0], points=4), sides))

@@ -1,8 +1,11 @@
 """Another picture or model on an open tab, in a real Chromium: what is quick is drawn again, what is old says so."""
 
-from browsing import Studio
-from playwright.sync_api import Locator, expect
+import pytest
+from browsing import Studio, slowed
+from playwright.sync_api import BrowserContext, Locator, expect
 
+from studio.examples import load_examples
+from studio.tabs import compare
 from studio.tabs.following import OUTDATED
 
 
@@ -77,3 +80,37 @@ def test_open_text_maps_are_those_of_the_models_that_are_chosen(studio: Studio) 
     expect(maps.nth(1)).to_contain_text("DiffCLIP, scenes")
     choose_model(studio, "right", "CLIP, scenes")
     expect(maps.nth(1)).not_to_contain_text("DiffCLIP, scenes")
+
+
+SWAPPED = "?left=diffclip-scenes&right=clip-scenes"
+
+
+def test_a_page_that_opens_with_two_other_models_comes_to_rest(context: BrowserContext, address: str) -> None:
+    studio = Studio(context.new_page())
+    asked: list[str] = []
+    studio.page.on("request", lambda request: asked.append(request.url))
+    studio.page.goto(f"{address}{SWAPPED}")
+    studio.wait_shown(left="diffclip-scenes", right="clip-scenes")
+    for _ in range(20):
+        before = len(asked)
+        studio.page.wait_for_timeout(4000)
+        if len(asked) == before:
+            break
+    else:
+        pytest.fail(f"it asked on and on: {asked[-3:]}")
+    studio.page.close()
+
+
+def test_a_scene_that_is_chosen_before_the_page_has_its_first_maps_is_shown_with_the_models_of_the_address(
+    context: BrowserContext, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare._Bench, "compared", slowed(compare._Bench.compared, 2))
+    studio = Studio(context.new_page())
+    studio.page.goto(f"{address}{SWAPPED}")
+    scene = studio.page.locator("#scenes button").nth(1)
+    scene.click()
+    expect(studio.viewer.locator("[data-shown]")).to_have_count(0, timeout=1)
+    studio.wait_shown(token=load_examples()[1].token, left="diffclip-scenes", right="clip-scenes")
+    expect(scene).to_have_attribute("aria-pressed", "true")
+    expect(studio.page.locator("#left input")).to_have_value("DiffCLIP, scenes")
+    studio.page.close()

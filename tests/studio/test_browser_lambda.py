@@ -1,13 +1,16 @@
 """λ curves and brought models in a real browser: what is shown is what the log holds and what was loaded."""
 
+import json
 import re
+import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import gradio as gr
 import pytest
 from browsing import WAIT
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from watched_browser import WatchedBrowser
 
 from studio.examples import Example
@@ -18,8 +21,43 @@ from studio.tabs.trajectories import trajectories_tab
 
 
 @pytest.fixture(scope="module")
-def address(folders: tuple[Path, Path], examples: tuple[Example, ...]) -> Iterator[str]:
-    service = Service(folders, examples, policy=Policy(False, roots=(folders[0].parent,)))
+def longer(folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another run of ten steps, of which the checkpoints of steps 2 and 6 were kept."""
+    folder = tmp_path_factory.mktemp("runs") / "longer"
+    shutil.copytree(folders[1], folder)
+    for step in (2, 6):
+        shutil.copytree(folders[1], folder / "steps" / str(step))
+    config = folder / "config.json"
+    config.write_text(config.read_text("utf-8").replace("DiffCLIP, tiny", "DiffCLIP, longer"), "utf-8")
+    with (folder / "log.jsonl").open("w", encoding="utf-8") as log:
+        for step in range(1, 11):
+            lam = {"vision": [0.5, 0.5 + 0.02 * step, 0.5 + 0.03 * step], "text": [0.8, 0.7]}
+            log.write(json.dumps({"step": step, "samples": 256 * step, "lambda": lam}) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def deep(folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 24 and 12 layers, of which all but the first end near the bottom of every plot."""
+    folder = tmp_path_factory.mktemp("runs") / "deep"
+    shutil.copytree(folders[1], folder)
+    config = folder / "config.json"
+    config.write_text(config.read_text("utf-8").replace("DiffCLIP, tiny", "DiffCLIP, deep"), "utf-8")
+    with (folder / "log.jsonl").open("w", encoding="utf-8") as log:
+        for step in (1, 2):
+            lam = {
+                tower: [0.9, *(0.1 + 0.001 * layer * step for layer in range(1, layers))]
+                for tower, layers in (("vision", 24), ("text", 12))
+            }
+            terms = {tower: [[value, value] for value in values] for tower, values in lam.items()}
+            line = {"step": step, "samples": 256 * step, "lambda": lam, "lambda_terms": terms}
+            log.write(json.dumps(line) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folders: tuple[Path, Path], longer: Path, deep: Path, examples: tuple[Example, ...]) -> Iterator[str]:
+    service = Service((*folders, longer, deep), examples, policy=Policy(False, roots=(folders[0].parent,)))
     with gr.Blocks(analytics_enabled=False) as demo:
         looked_at = choose_what_is_looked_at(service, examples)
         with gr.Tabs():
@@ -80,6 +118,69 @@ def test_terms_and_layers_are_shown_on_demand(page: Page) -> None:
     expect(vision.locator('thead button[data-layer="1"]')).to_be_focused()
     page.get_by_role("button", name="steps", exact=True).click()
     expect(vision.locator("svg text", has_text=re.compile(r"^5$")).first).to_be_visible()
+
+
+def add_the_longer_run(page: Page) -> Locator:
+    """Lay the longer run over the others; the vision tower's plot."""
+    page.get_by_role("button", name="More runs").click()
+    page.locator("#lambda-shipped").get_by_label("DiffCLIP, longer").check()
+    vision = page.locator('section[data-tower="vision"]')
+    expect(vision.locator("tr.series")).to_have_count(2)
+    return vision.locator(":scope > svg")
+
+
+def test_the_lines_of_every_run_end_with_the_number_of_their_layer(page: Page) -> None:
+    plot = add_the_longer_run(page)
+    width = float((plot.get_attribute("viewBox") or "").split()[2])
+    for run, place in (("diffclip-scenes", 44 + (width - 74) / 2 + 9), ("longer", width - 18)):
+        ends = plot.locator(f"text.end[data-run='{run}']")
+        assert sorted(ends.all_text_contents()) == ["0", "1", "2"]
+        assert [float(end.get_attribute("x") or 0) for end in ends.all()] == pytest.approx([place] * 3, abs=0.5)
+    page.locator("#lambda-chart .runs button").first.click()
+    expect(plot.locator("text.end[data-run='diffclip-scenes']")).to_have_count(0)
+    expect(plot.locator("text.end[data-run='longer']")).to_have_count(3)
+
+
+def test_the_numbers_of_many_layers_stay_within_their_plots_and_what_is_left_out_is_said(page: Page) -> None:
+    page.get_by_role("button", name="More runs").click()
+    page.locator("#lambda-shipped").get_by_label("DiffCLIP, deep").check()
+    expect(page.locator('section[data-tower="vision"] tr.series')).to_have_count(2)
+    page.locator("#lambda-chart .runs button").first.click()
+    page.locator("#lambda-chart input.terms").check()
+    page.locator('section[data-tower="vision"] thead button[data-layer="5"]').click()
+    for tower, numbered in (("vision", {*range(0, 24, 2), 5}), ("text", set(range(12)))):
+        plots = page.locator(f'section[data-tower="{tower}"] > svg')
+        expect(plots).to_have_count(3)
+        for plot in plots.all():
+            ends, height = plot.locator("text.end"), float(plot.get_attribute("height") or 0)
+            assert {int(text) for text in ends.all_text_contents()} == numbered
+            places = sorted(float(end.get_attribute("y") or 0) for end in ends.all())
+            assert places[0] >= 20
+            assert places[-1] <= height - 22
+            assert min(after - before for before, after in pairwise(places)) >= 9.9
+            said = plot.locator("title").all_text_contents()
+            assert [text.partition(": ")[2][:25] for text in said] == ["one layer in 2 numbered a"] * (
+                tower == "vision"
+            )
+
+
+def test_a_click_on_a_step_chooses_the_nearest_checkpoint_that_was_kept(page: Page) -> None:
+    plot = add_the_longer_run(page)
+    chosen = page.locator("#lambda-chart .kept option:checked")
+    for step, kept in (
+        (2.4, "DiffCLIP, longer, step 2"),
+        (6.3, "DiffCLIP, longer, step 6"),
+        (10, "DiffCLIP, longer, step 10"),
+    ):
+        box = plot.bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + 44 + step / 10 * (box["width"] - 74), box["y"] + 100)
+        expect(page.locator("#lambda-chart .read")).to_contain_text("marked")
+        expect(chosen).to_have_text(kept)
+        page.keyboard.press("Escape")
+    page.mouse.click(box["x"] + 44 + 0.6 * (box["width"] - 74), box["y"] + 100)
+    page.locator('#lambda-chart button[data-side="left"]').click()
+    expect(page.locator("#left input")).to_have_value("DiffCLIP, longer, step 6")
 
 
 def test_a_model_that_is_brought_is_described_and_chosen_and_its_lambda_drawn(page: Page, folders) -> None:

@@ -1,24 +1,21 @@
 """Panels of Compare in a real Chromium: added, removed, turned round, laid on each other, linked to and taken away."""
 
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from browsing import Studio, row_of, shown_percent
+from browsing import Studio, row_of, shown_percent, slowed
 from PIL import Image
 from playwright.sync_api import BrowserContext, expect
 
 from models import LoadedModel, attention_maps, load_model, open_picture, record, statistics
 from studio import overview, speaking
 from studio.examples import load_examples, picture_token
-from studio.service import vision_grid
+from studio.service import Service, vision_grid
+from studio.speaking import RelevanceAsked
 
 SHIPPED = ("clip-scenes", "diffclip-scenes")
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +73,24 @@ def test_a_panel_of_its_own_range_says_so_and_leaves_the_shared_one(studio: Stud
     expect(studio.viewer.locator(".bar.own")).to_contain_text("panel 3 alone")
 
 
-def test_what_is_set_aside_is_counted_and_never_dropped_in_silence(studio: Studio) -> None:
+def test_what_is_set_aside_is_counted_and_never_dropped_in_silence(
+    studio: Studio, models: tuple[LoadedModel, LoadedModel]
+) -> None:
+    pixels, _ = models[0].preprocess(open_picture(load_examples()[0].picture))
+    with record(models[0].vision) as recording:
+        models[0].encode_image(pixels[None])
+    counts = [int(statistics.sinks(attention_maps(layer).a1[0].mean(0)).sum()) for layer in recording]
+    layer = max(range(len(counts)), key=counts.__getitem__)
+    assert counts[layer] > 0, "no layer has a sink that could be set aside"
+    studio.slide("layer", layer)
+    studio.wait_shown(layer=layer)
     note = studio.viewer.locator(".aside-note")
-    expect(note).to_be_hidden()
+    expect(note).to_have_text(
+        "The colour ranges cover patches only. How much lies on CLS is the number “CLS reads itself” below each map."
+    )
+    assert studio.fact(0, "cls").endswith("%")
     studio.check("aside", "sinks")
-    expect(note).to_contain_text(re.compile(r"A \d+ sinks? with \d+ % of the row"))
+    expect(note).to_contain_text(re.compile(rf"A {counts[layer]} sinks? with [1-9]\d* % of the row"))
     studio.check("aside", "none")
     expect(note).to_contain_text("cover all tokens")
 
@@ -109,6 +119,7 @@ def test_relevance_is_worked_out_for_a_text_and_other_maps_do_not_move(studio: S
     studio.choose(0, "kind", "relevance")
     note = studio.viewer.locator(".relevance-note")
     expect(note).to_contain_text(load_examples()[0].caption)
+    expect(note).to_contain_text("what fell on CLS is left out")
     first = studio.pixels(0)
     studio.viewer.locator(".text").fill("an <b>airplane</b>")
     studio.viewer.locator(".work-out").click()
@@ -120,14 +131,32 @@ def test_relevance_is_worked_out_for_a_text_and_other_maps_do_not_move(studio: S
     assert (studio.pixels(1) == before).all()
 
 
-def slowed(work: Callable[..., T], seconds: float) -> Callable[..., T]:
-    """The same, as a larger model would do it."""
-
-    def slow(*args: Any, **named: Any) -> T:
-        time.sleep(seconds)
-        return work(*args, **named)
-
-    return slow
+def test_the_control_of_relevance_is_one_press_away_and_that_of_values_is_there(
+    studio: Studio, models: tuple[LoadedModel, LoadedModel]
+) -> None:
+    panels = studio.viewer.locator(".panel")
+    studio.choose(1, "kind", "value")
+    expect(panels.nth(1).locator("th.control")).to_have_text("A2 shuffled")
+    assert re.fullmatch(r"0\.\d\d", studio.fact(1, "entropy", column=1))
+    studio.choose(0, "kind", "relevance")
+    studio.choose(3, "kind", "relevance")
+    button, head = panels.nth(3).locator(".ask-control"), panels.nth(3).locator("th.control")
+    expect(button).to_have_text("A2 shuffled?")
+    expect(panels.nth(0).locator("th.control")).to_have_count(0)
+    assert studio.fact(3, "inside", column=1) == ""
+    button.focus()
+    button.press("Enter")
+    expect(head).to_have_text("A2 shuffled")
+    expect(head).to_be_focused()
+    scene, service = load_examples()[0], Service(SHIPPED, load_examples())
+    asked = RelevanceAsked(models[1].name, scene.token, studio.viewer.locator(".text").input_value(), None)
+    control = speaking.RelevanceStore(service).control(asked, open_picture(scene.picture))["control"]
+    assert studio.fact(3, "inside", column=1) == shown_percent(control["inside"])
+    assert studio.fact(3, "similarity", column=1) == f"{control['similarity']:.2f}".replace("-", "−")
+    expect(studio.viewer.locator(".relevance-note")).to_contain_text("mean of 3 fixed shuffles")
+    studio.viewer.locator(".text").fill("a rocket")
+    studio.viewer.locator(".work-out").click()
+    expect(button).to_have_text("A2 shuffled?")
 
 
 def test_a_second_model_asked_for_relevance_while_the_first_is_at_work_gets_its_own(

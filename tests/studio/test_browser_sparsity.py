@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,9 @@ def test_a_scene_is_segmented_by_the_typed_classes_and_the_number_is_that_of_wha
                 for at in {names.index(name) for name in truth.classes}
             ]
             facts = tab.page.locator(f"#sparsity-segments-{side} .panel").nth(panel).locator("tr")
-            said = facts.filter(has_text="mIoU").locator("td").inner_text()
+            said = facts.filter(has_text="mIoU").locator("td").first.inner_text()
+            beside = facts.filter(has_text="mIoU").locator("td.control[data-name='A2 shuffled']")
+            expect(beside).to_have_count(1 if side == "right" else 0)
             assert float(said.removesuffix(" %")) == pytest.approx(100 * np.mean(ious), abs=3)
 
 
@@ -213,3 +216,39 @@ def test_a_painted_mask_is_what_numbers_are_measured_against_until_it_is_cleared
     expect(painter.locator(".said")).to_have_text("Nothing is marked yet.")
     tab.page.locator("#sparsity-show").click()
     expect(cell).to_have_text(own)
+
+
+def test_an_uploaded_mask_goes_with_the_picture_for_which_it_was_uploaded(
+    studio: Studio, models: tuple[LoadedModel, LoadedModel], tmp_path: Path
+) -> None:
+    scenes = [SCENE, load_examples()[1]]
+    images = [open_picture(scene.picture) for scene in scenes]
+    assert images[0].size == images[1].size, "a mask of another size would be refused, and not taken in silence"
+    corner = np.zeros(images[0].size[::-1], np.uint8)
+    corner[: len(corner) // 2, : corner.shape[1] // 2] = 255
+    Image.fromarray(corner).save(tmp_path / "corner.png")
+    studio.page.get_by_role("tab", name="Sparsity", exact=True).click()
+    note = strip(studio).locator(".note")
+    cell = strip(studio).locator(".panel").first.locator("tr").filter(has_text="in object").locator("td").first
+    expect(note).to_contain_text("measured against the scene's own mask.")
+    studio.page.locator("#sparsity-mask-part").get_by_role("button").first.click()
+    field = studio.page.locator("#sparsity-mask")
+    field.locator("input[type=file]").first.set_input_files(tmp_path / "corner.png")
+    expect(field.locator("img")).to_be_visible()
+    studio.page.locator("#sparsity-show").click()
+    expect(note).to_contain_text("measured against the uploaded mask.")
+    model, grid = models[0], vision_grid(models[0])
+
+    def share(scene: int, marked: np.ndarray) -> float:
+        _, geometry = model.preprocess(images[scene])
+        inside = torch.from_numpy(patch_coverage(marked, geometry, grid).reshape(-1) >= 0.5)
+        row = row_of(model, images[scene], model.vision.layers - 1, 0, 1.5)["first"][grid.prefix :]
+        return 100 * float(localisation.mass_inside(row, inside))
+
+    assert float(cell.inner_text().removesuffix(" %")) == pytest.approx(share(0, corner > 0), abs=1)
+    studio.page.locator("#scenes button").nth(1).click()
+    expect(field.locator("img")).to_have_count(0)
+    expect(note).to_contain_text("measured against the scene's own mask.")
+    own = share(1, scene_truth(scenes[1]).labels > 0)
+    assert abs(own - share(1, corner > 0)) > 3, "the two masks can be told apart"
+    assert float(cell.inner_text().removesuffix(" %")) == pytest.approx(own, abs=1)

@@ -6,24 +6,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import Studio, row_of
+from browsing import Studio, row_of, set_value
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from models import load_model, open_picture
 from studio.__main__ import main
 from studio.examples import load_examples, picture_token
 from studio.recipe import read_recipe
+from studio.redraw import recipe_file
 from studio.service import vision_grid
+from studio.tab_recipe import SparsitySettings, Style, TabRecipe
 
 FILES = ["figure.png", "figure.svg", "arrays.npz", "numbers.csv", "recipe.json"]
 MODEL = "diffclip-scenes"
 
 
-def saved(studio: Studio, place: Path) -> dict[str, bytes]:
-    """Press the button; the files in what the browser saved, which is also kept at `place`."""
+def saved(studio: Studio, place: Path, maps: Locator | None = None) -> dict[str, bytes]:
+    """Press the button of the viewer or of other maps; the files in what the browser saved, kept at `place` too."""
     with studio.page.expect_download() as download:
-        studio.viewer.locator(".take").click()
+        (maps or studio.viewer).locator(".take").click()
     download.value.save_as(place)
     assert download.value.suggested_filename.endswith(".zip")
     with zipfile.ZipFile(place) as archive:
@@ -75,4 +77,28 @@ def test_a_picture_of_ones_own_is_given_to_the_command_and_gives_the_same_bytes(
     assert recipe.picture.name == "mine.png"
     assert len(recipe.view.panels) == 3
     again = drawn_again(files["recipe.json"], tmp_path, f"--picture={tmp_path / 'mine.png'}")
+    assert {name: again[name] == files[name] for name in FILES} == dict.fromkeys(FILES, True)
+
+
+def test_the_maps_of_another_tab_are_saved_as_drawn_and_draw_again_to_the_same_bytes(
+    studio: Studio, tmp_path: Path
+) -> None:
+    studio.page.get_by_role("tab", name="Sparsity", exact=True).click()
+    strip = studio.page.locator("#sparsity-maps")
+    expect(strip.locator(".panel")).to_have_count(4)
+    strip.locator(".ramp label", has_text="linear").click()
+    strip.locator(".drawing label", has_text="smooth").click()
+    set_value(strip.locator(".opacity"), 0.5)
+    files = saved(studio, tmp_path / "saved.zip", strip)
+    expect(strip.locator(".said")).to_contain_text("Saved as sparsity-")
+    assert list(files) == FILES
+    (tmp_path / "recipe.json").write_bytes(files["recipe.json"])
+    recipe = recipe_file(tmp_path / "recipe.json")
+    assert isinstance(recipe, TabRecipe)
+    assert isinstance(recipe.settings, SparsitySettings)
+    assert recipe.style == Style("smooth", "linear", 0.5)
+    assert recipe.picture.sha256 == load_examples()[0].token
+    with np.load(io.BytesIO(files["arrays.npz"]), allow_pickle=False) as arrays:
+        assert [f"panel{at}" in arrays for at in range(5)] == [True] * 4 + [False]
+    again = drawn_again(files["recipe.json"], tmp_path)
     assert {name: again[name] == files[name] for name in FILES} == dict.fromkeys(FILES, True)

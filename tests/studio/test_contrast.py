@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import ImageColor
 
+from studio.sparsity_grids import _colour
 from studio.theme import page_css, studio_theme
 
 # Grounds of Gradio's default theme: of the page, of its blocks and of its fields.
@@ -48,6 +49,12 @@ def test_texts_and_marks_stand_out_from_their_grounds(page: str) -> None:
             assert contrast(found[side], ground) >= MARK, (side, ground)
     assert contrast(found["accent"], found["chosen"]) >= TEXT
     assert contrast(found["badge-text"], found["badge"]) >= TEXT
+
+
+def test_numbers_in_cells_of_any_colour_can_be_read() -> None:
+    for share in range(101):
+        ground, ink = _colour(share / 100)
+        assert contrast(ground, ink) >= TEXT, (share, ground)
 
 
 def test_buttons_and_placeholders_of_the_theme_can_be_read() -> None:

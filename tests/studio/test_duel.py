@@ -11,7 +11,21 @@ from families import randomised, siglip, with_trunk
 from models import LoadedModel, StudioError, attention_maps, record
 from models.towers import text_tower, vision_tower
 from studio.attribution import drained
-from studio.duel import RANDOM, SEEDS, Depth, Side, area, duel, orderings, passes_of_duel, ranked
+from studio.duel import (
+    DIFFERENCE,
+    ORDERS,
+    RANDOM,
+    SEEDS,
+    SHUFFLED,
+    Depth,
+    Side,
+    area,
+    duel,
+    orderings,
+    passes_of_duel,
+    ranked,
+    shuffled_orderings,
+)
 from studio.duel_figure import areas_table, curve_figure
 from studio.service import Look, Service
 from studio.similarity import bare_picture, of_pixels, pair_of
@@ -33,10 +47,11 @@ def fought(look: Look, scene: Upload, depth: Depth = "last layer", points: int =
 
 
 def test_each_model_is_judged_by_its_own_maps_and_costs_what_was_said(looks: tuple[Look, Look], scene: Upload) -> None:
-    for look, maps in zip(looks, (["A", "relevance"], ["A1", "A1 − λA2", "relevance"]), strict=True):
+    named = (["A", "relevance"], ["A1", "A1 − λA2", SHUFFLED, "relevance"])
+    for look, maps, orders in zip(looks, named, ORDERS, strict=True):
         side, made = fought(look, scene)
         assert [curves.name for curves in side.curves] == [*maps, RANDOM]
-        assert made == side.passes == passes_of_duel(len(maps), 4)
+        assert made == side.passes == passes_of_duel(orders, 4)
     assert "has one map, A" in fought(looks[0], scene)[0].skipped[0]
 
 
@@ -77,6 +92,32 @@ def test_attention_maps_are_the_cls_rows_mean_over_heads(looks: tuple[Look, Look
     chosen = [2] if depth == "last layer" else [0, 1, 2]
     rows = [attention_maps(look.recording[layer]).weights[0].mean(0)[0, 1:] for layer in chosen]
     assert np.allclose(maps["A1 − λA2"], torch.stack(rows).mean(0), atol=1e-6)
+
+
+@pytest.mark.parametrize("depth", ["last layer", "mean over layers"])
+def test_a_difference_stands_beside_the_same_one_with_a2_shuffled_over_the_patches(
+    looks: tuple[Look, Look], scene: Upload, depth: Depth
+) -> None:
+    look = looks[1]
+    made, again = shuffled_orderings(look, depth), shuffled_orderings(look, depth)
+    assert len(made) == SEEDS == 5
+    np.testing.assert_array_equal(made, again)
+    layers = [2] if depth == "last layer" else [0, 1, 2]
+    maps = [attention_maps(look.recording[layer]) for layer in layers]
+    generator = torch.Generator().manual_seed(0)
+    for values in made:
+        # One order of the patches for all heads and layers; CLS, the first key, stays where it is.
+        order = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(16, generator=generator)])
+        rows = []
+        for found in maps:
+            assert found.subtracted is not None
+            rows.append((found.a1 - found.subtracted[..., order])[0].mean(0)[0, 1:])
+        np.testing.assert_allclose(values, torch.stack(rows).mean(0), atol=1e-6)
+    assert len({tuple(ranked(values)) for values in made}) == SEEDS
+    side, _ = fought(look, scene, depth)
+    shuffled = next(curves for curves in side.curves if curves.name == SHUFFLED)
+    assert min(shuffled.areas_sd) > 0
+    assert (shuffled.deletion[0], shuffled.deletion[-1]) == pytest.approx((side.cosine, side.bare), abs=1e-5)
 
 
 def test_order_is_signed_and_equal_patches_are_not_taken_from_the_top_left() -> None:
@@ -152,11 +193,28 @@ def test_the_table_has_the_random_control_beside_every_area_and_escapes(
     page = areas_table(sides, "data:image/png;base64,x", '<img src=x onerror="1">', "a & b")
     assert "<i>CLIP" not in page
     assert "&lt;img src=x" in page
-    assert page.count('<th scope="row">') == 5
-    assert page.count("<i>random ") == 10
+    assert page.count('<th scope="row">') == 6
+    assert page.count("<i>random ") == 12
     random = sides[0].curves[-1]
     assert f"random {random.areas[0]:.3f} ± {random.areas_sd[0]:.3f}".replace("-", "−") in page
-    assert len(re.findall("in both|deletion only|insertion only|>no<", page)) == 5
+    assert len(re.findall("in both|deletion only|insertion only|[> ]no<", page)) == 7
+    shuffled = next(curves for curves in sides[1].curves if curves.name == SHUFFLED)
+    row = re.search(rf'<th scope="row">{DIFFERENCE}</th>.*?</tr>', page)
+    assert row is not None
+    for area_of, sd in zip(shuffled.areas, shuffled.areas_sd, strict=True):
+        assert f"<i>A2 shuffled {area_of:.3f} ± {sd:.3f}</i>".replace("-", "−") in row[0]
+    assert page.count("<i>A2 shuffled ") == 2
+    assert page.count("<i>beyond A2 shuffled: ") == 1
+
+
+def test_a_difference_is_held_against_a2_shuffled_and_not_only_against_random_orders(
+    looks: tuple[Look, Look], scene: Upload
+) -> None:
+    side, _ = fought(looks[1], scene)
+    areas = {DIFFERENCE: (0.1, 0.9), SHUFFLED: (0.1, 0.8), RANDOM: (0.5, 0.5)}
+    curves = tuple(replace(each, areas=areas.get(each.name, (0.5, 0.5)), areas_sd=(0.01, 0.01)) for each in side.curves)
+    page = areas_table([replace(side, curves=curves)], "data:image/png;base64,x", "", "")
+    assert "<td>in both<i>beyond A2 shuffled: insertion only</i></td>" in page
 
 
 def test_figures_draw_every_curve_and_a_band_about_random(looks: tuple[Look, Look], scene: Upload) -> None:
@@ -164,8 +222,10 @@ def test_figures_draw_every_curve_and_a_band_about_random(looks: tuple[Look, Loo
     figure = curve_figure(sides, "deletion", "Deletion: “<b>”")
     lines = [trace for trace in figure.data if trace.fill is None]
     bands = [trace for trace in figure.data if trace.fill == "toself"]
-    assert len(lines) == 7
-    assert len(bands) == 2
+    assert len(lines) == 8
+    assert len(bands) == 3
+    looks_of = [(line.line.color, line.line.dash) for line in lines]
+    assert len(set(looks_of)) == len(lines), "no two curves look alike"
     assert list(lines[0].y) == pytest.approx(sides[0].curves[0].deletion)
     assert list(lines[0].x) == [0, 25, 50, 75, 100]
     assert "<b>" not in figure.layout.title.text

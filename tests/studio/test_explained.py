@@ -1,27 +1,37 @@
 """What explanations look like: panels on one scale, words with numbers, escaped; prompts as people write them."""
 
+import gc
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from plotly.basedatatypes import BaseFigure
 
-from models import StudioError
+from models import StudioError, localisation
 from studio.attribution import drained
 from studio.examples import Example
-from studio.explained import PATCHES, PIXELS, explanations_value, words_html
+from studio.explain_all import explain_all
+from studio.explained import PATCHES, PIXELS, explanations_strip, number, words_html
 from studio.explaining import Explanation, Scores, explain
 from studio.failures import told_steps
 from studio.looked_at import RUNS_LONG, choose_what_is_looked_at
 from studio.methods import IntegratedGradients, Method, Relevance
 from studio.prompts import MOST_PROMPTS, prompts_of
 from studio.service import Service
-from studio.tabs.explain import explain_tab
+from studio.strip import strip_value
+from studio.tab_settings import explain_settings, strip_again
+from studio.tabs.explain import FIGURE_2, explain_tab
+from studio.tabs.following import place_in_line
+from studio.turns import MOST_IN_LINE
 from studio.uploads import Upload
 
 
@@ -35,23 +45,71 @@ def explanations(service: Service, scene: Upload, method: Method, text: str = "a
 
 
 def test_both_models_are_panels_of_one_scale_with_their_controls(service: Service, scene: Upload) -> None:
-    value = explanations_value(scene.image, explanations(service, scene, Relevance()), PATCHES, "relevance", "said")
+    value = strip_value(
+        explanations_strip(scene.image, explanations(service, scene, Relevance()), Relevance(), PATCHES)
+    )
     json.dumps(value)
     panels = value["panels"]
     assert [panel["of"] for panel in panels] == ["CLIP, tiny", "DiffCLIP, tiny"]
     assert {(panel["kind"], panel["scale"]) for panel in panels} == {("sequential", "all panels")}
     assert panels[0]["title"] == "“a cat”"
     for panel in panels:
-        facts = {label: control for label, _, control, _ in panel["facts"]}
+        facts = {label: controls[0] for label, _, controls, _ in panel["facts"] if controls}
         # An object covers a quarter of the picture.
         assert (facts["in any object"], facts["AUROC"]) == ("25 %", "0.50")
-    assert value["note"] == "said"
+    assert value["note"].startswith("Text-conditioned relevance")
+    assert "A2 shuffled" not in value["note"]
+
+
+@pytest.mark.parametrize("method", [Relevance(), IntegratedGradients(4)], ids=["relevance", "pixels"])
+def test_a_differential_panel_has_the_mean_of_its_runs_with_a2_shuffled(
+    service: Service, scene: Upload, method: Method
+) -> None:
+    names = ("clip-scenes", "diffclip-scenes")
+    *_, state = explain_all(service, scene, names, ["a cat"], method, control=True)
+    strip = explanations_strip(scene.image, state.explanations, method, PATCHES)
+    assert [panel.controls for panel in strip.panels] == [("uniform",), ("uniform", "A2 shuffled")]
+    runs, objects = state.explanations[1].shuffled, state.explanations[1].look.objects
+    assert objects is not None
+    expected = []
+    for run in runs:
+        assert run.picture.values is not None
+        patches = torch.from_numpy(run.picture.values).reshape(4, -1, 4, run.picture.values.shape[1] // 4).sum((1, 3))
+        inside = localisation.mass_inside(patches.flatten().clamp(min=0), objects.inside)
+        expected.append((run.cosine, inside, localisation.auroc(patches.flatten(), objects.inside, objects.outside)))
+    cosine, inside, auroc = np.mean(expected, axis=0)
+    facts = {fact.label: fact for fact in strip.panels[1].facts}
+    assert facts["cosine"].controls == ("", number(cosine))
+    assert facts["in any object"].controls == ("25 %", f"{100 * inside:.0f} %")
+    assert facts["AUROC"].controls == ("0.50", number(auroc, 2))
+    assert any(fact.controls[1] != fact.value for fact in facts.values() if any(fact.controls)), "nothing was shuffled"
+    assert "in every layer, mean of 3 fixed shuffles" in strip.note
+
+
+@pytest.mark.parametrize("ready", [(2, 0), (2, 1)], ids=["maps alone", "with the control"])
+def test_the_settings_of_a_run_give_its_maps_and_its_control_again(
+    service: Service, scene: Upload, ready: tuple[int, int]
+) -> None:
+    names = ("clip-scenes", "diffclip-scenes")
+    states = explain_all(service, scene, names, ["a cat"], Relevance(), control=True)
+    state = next(state for state in states if state.ready == ready)
+    strip = explanations_strip(scene.image, state.explanations, Relevance(), PATCHES)
+    asked = {"method": "relevance", "part": "weights", "rule": "positive", "back": 1}
+    asked |= {"steps": 8, "baseline": "blur", "detail": PATCHES}
+    settings = explain_settings(names, ["a cat"], asked, state.ready)
+    again = strip_again(service, scene, settings, lambda what, _: pytest.fail(f"{what} is not needed"))
+    assert again.note == strip.note
+    for panel, other in zip(again.panels, strip.panels, strict=True):
+        assert panel.facts == other.facts
+        assert np.array_equal(panel.values, other.values)
+    beside = {fact.label: fact.controls for fact in again.panels[1].facts}["AUROC"]
+    assert bool(beside[1]) is bool(ready[1])
 
 
 def test_path_methods_are_signed_and_told_by_pixel_or_by_patch(service: Service, scene: Upload) -> None:
     found = explanations(service, scene, IntegratedGradients(4))
     for detail, size in ((PATCHES, 4), (PIXELS, 32)):
-        panel = explanations_value(scene.image, found, detail, "x", "")["panels"][0]
+        panel = strip_value(explanations_strip(scene.image, found, IntegratedGradients(4), detail))["panels"][0]
         assert (panel["rows"], panel["cols"], panel["kind"]) == (size, size, "signed")
     labels = [fact[0] for fact in panel["facts"]]
     assert "sum − change" in labels
@@ -60,8 +118,8 @@ def test_path_methods_are_signed_and_told_by_pixel_or_by_patch(service: Service,
 
 def test_a_picture_without_a_mask_has_no_number_about_objects(service: Service, scene: Upload) -> None:
     other = Upload(scene.image.rotate(90), scene.file)
-    value = explanations_value(other.image, explanations(service, other, Relevance()), PATCHES, "x", "")
-    assert "AUROC" not in [fact[0] for fact in value["panels"][0]["facts"]]
+    strip = explanations_strip(other.image, explanations(service, other, Relevance()), Relevance(), PATCHES)
+    assert "AUROC" not in [fact.label for fact in strip.panels[0].facts]
 
 
 @pytest.mark.parametrize(
@@ -70,16 +128,16 @@ def test_a_picture_without_a_mask_has_no_number_about_objects(service: Service, 
 def test_maps_that_hold_little_are_drawn_with_their_note(service: Service, scene: Upload, values: np.ndarray) -> None:
     found = explanations(service, scene, Relevance())[0]
     shown = replace(found, picture=Scores(values, True, message="Nothing."))
-    panel = explanations_value(scene.image, [shown], PATCHES, "x", "")["panels"][0]
+    panel = strip_value(explanations_strip(scene.image, [shown], Relevance(), PATCHES))["panels"][0]
     assert panel["message"] == "Nothing."
     json.dumps(panel, allow_nan=False)
 
 
 def test_a_side_that_is_missing_is_a_sentence_in_its_place(service: Service, scene: Upload) -> None:
     found = explanations(service, scene, Relevance("a2"))
-    panels = explanations_value(scene.image, found, PATCHES, "x", "")["panels"]
-    assert "has one map and no A2" in panels[0]["message"]
-    assert panels[1]["message"] == ""
+    panels = explanations_strip(scene.image, found, Relevance("a2"), PATCHES).panels
+    assert "has one map and no A2" in panels[0].message
+    assert panels[1].message == ""
     assert "has one map and no A2" in words_html(found, "x")
 
 
@@ -162,17 +220,55 @@ def handlers(demo: gr.Blocks, name: str) -> list[Any]:
     return [fn for fn in demo.fns.values() if fn.name == name and fn.fn]
 
 
-def test_long_runs_wait_for_each_other_and_are_no_endpoints(demo: gr.Blocks) -> None:
+def test_long_runs_wait_in_one_line_and_are_no_endpoints(demo: gr.Blocks) -> None:
     running = [*handlers(demo, "run"), *handlers(demo, "run_duel")]
-    assert len(running) == 3
-    assert {fn.concurrency_id for fn in running} == {RUNS_LONG}
+    assert len(running) == 1 + len(FIGURE_2) + 1
+    assert {(fn.concurrency_id, fn.concurrency_limit) for fn in running} == {(RUNS_LONG, MOST_IN_LINE)}
     assert all(fn.api_visibility == "private" for fn in demo.fns.values())
+
+
+def test_the_presets_of_figure_2_set_its_queries_and_its_method_and_keep_texts_of_ones_own(demo: gr.Blocks) -> None:
+    set_up = [fn.fn() for fn in demo.fns.values() if isinstance(fn.fn, partial)]
+    assert [given[1:] for given in set_up] == [("relevance", "weights", "positive", 1)] * 3
+    assert [given[0] for given in set_up] == ["mug\ndesk lamp", "dog\nflower", gr.skip()]
+
+
+def test_a_duel_that_waits_says_its_place_and_begins_when_the_run_before_it_has_ended(
+    demo: gr.Blocks, scene: Upload
+) -> None:
+    given = (*ASKED, scene, "clip-scenes", "diffclip-scenes")
+    explaining = handlers(demo, "run")[0].fn(*given, "", "ig", "weights", "positive", 1, 8, "blur", PATCHES, False)
+    next(explaining)
+    dueling = handlers(demo, "run_duel")[0].fn(*given, "a cat", "", "last layer", "blur", 4)
+    assert next(dueling)[-1] == place_in_line(1)
+    explaining.close()
+    assert "passes" in next(dueling)[-1]
+    dueling.close()
+
+
+def test_duels_leave_no_figure_behind(demo: gr.Blocks, scene: Upload) -> None:
+    def figures() -> int:
+        gc.collect()
+        return sum(issubclass(type(each), BaseFigure) for each in gc.get_objects())
+
+    run = handlers(demo, "run_duel")[0].fn
+    given = (*ASKED, scene, "clip-scenes", "diffclip-scenes", "a cat", "", "last layer", "blur", 4)
+    *_, last = run(*given)
+    assert isinstance(last[1], gr.Plot), "there was a figure"
+    del last
+    before = figures()
+    for _ in range(5):
+        *_, last = run(*given)
+        del last
+    assert figures() == before
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    assert pyplot is None or pyplot.get_fignums() == []
 
 
 def test_a_run_tells_each_batch_and_ends_with_maps_words_and_its_cost(demo: gr.Blocks, scene: Upload) -> None:
     run = handlers(demo, "run")[0].fn
     given = (*ASKED, scene, "clip-scenes", "diffclip-scenes", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
-    states = list(run(*given))
+    states = list(run(*given, False))
     assert len(states) > 8
     value, words, line = states[-1]
     assert [panel["title"] for panel in value["panels"]] == ["“a photo of a cat”"] * 2
@@ -181,10 +277,24 @@ def test_a_run_tells_each_batch_and_ends_with_maps_words_and_its_cost(demo: gr.B
     assert states[1][2] == "1 of 42 passes, 2%"
 
 
+def test_a_run_shows_its_maps_before_the_control_is_worked_out(demo: gr.Blocks, scene: Upload) -> None:
+    run = handlers(demo, "run")[0].fn
+    given = (*ASKED, scene, "clip-scenes", "diffclip-scenes", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
+    states = list(run(*given, True))
+    values = [value for value, _, _ in states if isinstance(value, dict) and "panels" in value]
+    beside = [[fact[2] for fact in value["panels"][-1]["facts"] if fact[0] == "AUROC"] for value in values]
+    assert [len(value["panels"]) for value in values] == [1, 2, 2]
+    assert beside[1] == [["0.50", ""]]
+    assert beside[2][0][1] != ""
+    assert states[-1][2].startswith(f"{42 + 3 * 12} passes in ")
+
+
 def test_without_a_picture_the_run_and_the_duel_say_so(demo: gr.Blocks) -> None:
     with pytest.raises(gr.Error, match="no picture to explain"):
         next(
-            handlers(demo, "run")[0].fn(*ASKED, None, "a", "b", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
+            handlers(demo, "run")[0].fn(
+                *ASKED, None, "a", "b", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES, True
+            )
         )
     with pytest.raises(gr.Error, match="no picture for a duel"):
         next(handlers(demo, "run_duel")[0].fn(*ASKED, None, "a", "b", "", "", "last layer", "blur", 5))
@@ -197,5 +307,5 @@ def test_a_duel_takes_the_first_text_and_draws_both_tests(demo: gr.Blocks, scene
     assert "“two dogs” · last layer · taken out: blur" in table
     assert deletion.visible
     assert insertion.visible
-    assert line.startswith("96 passes in ")
+    assert line.startswith("126 passes in ")
     assert Image.MAX_IMAGE_PIXELS

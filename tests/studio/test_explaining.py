@@ -9,6 +9,7 @@ import torch
 from families import randomised, siglip, with_trunk
 
 from models import Choice, LoadedModel, StudioError, map_gradients
+from models.intervention import ShuffledA2, intervene
 from models.layout import TokenGrid
 from models.relevance import relevance
 from models.towers import text_tower, vision_tower
@@ -29,6 +30,7 @@ from studio.methods import (
     passes,
     unit_of,
 )
+from studio.registry import Entry
 from studio.service import Look, Service
 from studio.speaking import RelevanceAsked, RelevanceStore
 from studio.uploads import Upload
@@ -168,6 +170,9 @@ class _Words:
     def unknown_words(self, text: str) -> list[str]:
         return []
 
+    def foreign_words(self, text: str) -> list[str]:
+        return []
+
     def cut_text(self, text: str) -> str:
         return ""
 
@@ -242,11 +247,13 @@ def test_names_and_settings_of_the_page_make_every_method() -> None:
         assert unit_of(method)
         assert "passes for each text and model" in cost_in_words(method, [TokenGrid(1, 4, 4), TokenGrid(1, 2, 2)])
     assert cost_in_words(Occlusion(), [TokenGrid(1, 4, 4), TokenGrid(1, 2, 2)]).startswith("25 or 11 passes")
+    assert "A2 shuffled" not in cost_in_words(Relevance())
+    assert "With A2 shuffled 12 more" in cost_in_words(Relevance(), shuffled=[TokenGrid(1, 4, 4)])
 
 
 def test_all_prompts_by_both_models_come_in_order_and_reach_the_total(service: Service, scene: Upload) -> None:
     names, prompts = ("clip-scenes", "diffclip-scenes"), ["a cat", "two dogs"]
-    states = list(explain_all(service, scene, names, prompts, Occlusion()))
+    states = list(explain_all(service, scene, names, prompts, Occlusion(), control=False))
     assert [(each.prompt, each.look.model.name) for each in states[-1].explanations] == [
         (prompt, name) for prompt in prompts for name in names
     ]
@@ -254,6 +261,66 @@ def test_all_prompts_by_both_models_come_in_order_and_reach_the_total(service: S
     assert made == sorted(made)
     assert made[-1] == states[-1].total == states[0].total
     assert [len(state.explanations) for state in states if state.made == made[-1]][-1] == 4
+
+
+class _Wrapped(torch.nn.Module):
+    """A text tower whose words are embedded by something that nobody outside knows."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.inner(ids)
+
+
+def test_a_side_that_cannot_be_explained_ends_a_run_with_the_passes_that_were_made(
+    clip: LoadedModel, service: Service, scene: Upload
+) -> None:
+    model = foreign(clip, "siglip")
+    model.module.text = _Wrapped(model.module.text)  # type: ignore[arg-type]
+    service.registry.bring("wrapped", Entry("Wrapped", None, None), replace(model, name="wrapped"))
+    names, method = ("wrapped", "diffclip-scenes"), IntegratedGradients(8)
+    states = list(explain_all(service, scene, names, ["a cat", "two dogs"], method, control=True))
+    assert "cannot be changed one by one" in states[-1].explanations[0].words.message
+    assert states[-1].made == states[-1].total < states[0].total
+    assert all(state.made <= state.total for state in states)
+    ready = [state.ready for state in states]
+    ended = [ready.index((count, 0)) for count in range(1, 5)] + [ready.index((4, 1))]
+    assert all(states[at].made < states[at].total for at in ended), "it says that it is done when it is"
+    assert ready[-1] == (4, 2)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_the_control_is_the_same_method_on_the_model_run_with_a2_shuffled(
+    service: Service, scene: Upload, method: Method
+) -> None:
+    names = ("clip-scenes", "diffclip-scenes")
+    states = list(explain_all(service, scene, names, [TEXT], method, control=True))
+    assert states[-1].made == states[-1].total, "what was said to be the cost is the cost"
+    assert states[-1].ready == (2, 1)
+    assert [state.ready for state in states].index((2, 0)) < [state.ready for state in states].index((2, 1))
+    plain, found = states[-1].explanations
+    assert plain.shuffled == ()
+    assert len(found.shuffled) == 3
+    model = found.look.model
+    pixels, _ = model.preprocess(scene.image)
+    for seed, run in enumerate(found.shuffled):
+        with model.lock, intervene(model.vision, [ShuffledA2(seed)]):
+            look = replace(found.look, embedding=model.encode_image(pixels[None]))
+            expected = explained(look, scene.image, method)[0]
+        assert run.cosine == pytest.approx(expected.cosine, abs=1e-6)
+        values = expected.picture.values
+        if isinstance(method, Relevance):  # its own hooks are the last to answer, and so must be told of the edits
+            ids = model.tokenize([TEXT])
+            gradients = map_gradients(model, pixels[None], ids, Choice(), Choice(), [ShuffledA2(seed)])
+            assert gradients.vision is not None
+            values = relevance(gradients.vision).patches[0].numpy()
+        assert values is not None
+        assert run.picture.values is not None
+        assert found.picture.values is not None
+        np.testing.assert_allclose(run.picture.values, values, atol=1e-6)
+        assert not np.allclose(run.picture.values, found.picture.values, rtol=1e-2, atol=1e-7)
 
 
 def test_what_is_all_zero_for_any_method_is_said(looks: tuple[Look, Look], scene: Upload) -> None:

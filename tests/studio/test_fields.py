@@ -71,4 +71,4 @@ def test_a_slider_stays_one_when_an_answer_changes_its_maximum() -> None:
 def test_sparsity_says_how_many_keys_can_be_kept(service: Service, scene: Upload, keep: Any, said: str) -> None:
     asked = controls(match="both have top-k's support", keep=keep)
     shown = next(show_sparsity(service, scene, NAMES, asked))
-    assert all(said in panel["message"] for panel in shown.strip["panels"])
+    assert all(said in panel.message for panel in shown.strip.panels)

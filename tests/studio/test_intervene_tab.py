@@ -8,6 +8,7 @@ from studio.looked_at import RUNS_LONG, RUNS_MODEL, choose_what_is_looked_at
 from studio.service import Service
 from studio.tabs.intervene import intervene_tab
 from studio.tabs.text import text_tab
+from studio.turns import MOST_IN_LINE
 
 
 @pytest.fixture
@@ -28,9 +29,22 @@ def test_events_that_run_a_model_wait_for_each_other(demo: gr.Blocks) -> None:
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in running} == {(RUNS_MODEL, 1)}
 
 
-def test_a_sweep_waits_for_long_runs_and_not_for_short_ones(demo: gr.Blocks) -> None:
+def test_a_sweep_waits_in_the_line_of_long_runs_and_not_for_short_ones(demo: gr.Blocks) -> None:
     running = [fn for fn in demo.fns.values() if fn.fn and fn.name == "sweep"]
-    assert [(fn.concurrency_id, fn.concurrency_limit) for fn in running] == [(RUNS_LONG, 1)]
+    assert [(fn.concurrency_id, fn.concurrency_limit) for fn in running] == [(RUNS_LONG, MOST_IN_LINE)]
+
+
+@pytest.mark.parametrize(("asked", "kept"), [("mean", "mean"), ("1", "1"), ("3", "3"), ("4", "mean"), (None, "mean")])
+def test_the_chosen_head_stays_where_one_of_the_models_has_it(demo: gr.Blocks, asked: str | None, kept: str) -> None:
+    fills = [fn for fn in demo.fns.values() if fn.fn and fn.name == "fill"]
+    assert len(fills) == 2, "the tab is opened, another model is chosen"
+    for fill in fills:
+        names = [getattr(block, "elem_id", None) for block in fill.inputs]
+        assert names[-1] == "intervene-head"
+        assert fill.fn is not None
+        *_, head = fill.fn("clip-scenes", "diffclip-scenes", None, None, 1.0, asked)
+        assert [name for name, _ in head.choices] == ["mean", "0", "1", "2", "3"]
+        assert head.value == kept
 
 
 def test_no_event_of_these_tabs_is_public_and_no_connection_is_held_open(demo: gr.Blocks) -> None:

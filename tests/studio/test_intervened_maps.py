@@ -9,7 +9,7 @@ from families import siglip
 from models import LoadedModel, StudioError, attention_maps, record
 from models.intervention import SetLambda, edited_maps
 from studio.changes import Change, TowerChange
-from studio.intervened_maps import MapChoice, map_choice, maps_value, panels_of
+from studio.intervened_maps import MapChoice, map_choice, maps_strip, panels_of
 from studio.intervening import Outcome, Refused, run_changed
 from studio.service import Look, Service
 from studio.uploads import Upload
@@ -39,9 +39,10 @@ def test_numbers_that_suggest_cleaning_have_their_control(service: Service, scen
     for panel in (before, after):
         facts = {fact.label: fact for fact in panel.facts}
         for label in ("negative mass", "in object, positive", "AUROC, signed"):
-            assert facts[label].control, label
+            assert facts[label].controls[0], label
             assert "shuffled" in facts[label].meaning
-        assert facts["row sum"].control == ""
+        assert facts["row sum"].controls == ()
+        assert panel.controls == ("A2 shuffled",)
 
 
 def test_lambda_zero_leaves_no_negative_mass(service: Service, scene: Upload) -> None:
@@ -72,14 +73,18 @@ def test_a_map_that_does_not_exist_says_why_and_is_no_map(service: Service, scen
 
 
 def test_the_strip_names_query_layer_and_intervention(service: Service, scene: Upload) -> None:
-    outcomes = [outcome_of(service, scene, Change(), name) for name in service.names]
-    value = maps_value(scene, outcomes, MapChoice(2))
-    assert value is not None
-    assert len(value["panels"]) == 6
-    assert "Layer 2, mean over heads, query: CLS." in value["note"]
-    assert "Objects cover 25 % of the patches" in value["note"]
+    changes = (Change(), Change(TowerChange({0: 0.5}, off=((1, 1),))))
+    outcomes = [outcome_of(service, scene, change, name) for name, change in zip(service.names, changes, strict=True)]
+    strip = maps_strip(scene, outcomes, MapChoice(2))
+    assert strip is not None
+    assert len(strip.panels) == 6
+    edits = strip.note.splitlines()[1:]
+    assert edits[0] == "CLIP, tiny: no edit."
+    assert edits[1] == "DiffCLIP, tiny: λ = 0.50 in layer 0; head 1 ablated in layer 1."
+    assert "Layer 2, mean over heads, query: CLS." in strip.note
+    assert "Objects cover 25 % of the patches" in strip.note
     refused = Refused("a", "b")
-    assert maps_value(scene, [refused, refused], MapChoice(2)) is None
+    assert maps_strip(scene, [refused, refused], MapChoice(2)) is None
 
 
 def test_a_tower_without_cls_is_read_by_its_pooling_query(clip: LoadedModel, scene: Upload) -> None:
@@ -96,12 +101,12 @@ def test_a_tower_without_cls_is_read_by_its_pooling_query(clip: LoadedModel, sce
         assert panels[0].values.shape == (4, 4)
     expected = attention_maps(recording[pool]).a1[0].mean(0)[0].reshape(4, 4) * 16
     np.testing.assert_allclose(panels_of(outcome, MapChoice(pool))[0].values, expected.numpy(), rtol=1e-5)
-    value = maps_value(scene, [outcome], MapChoice(pool))
-    assert value is not None
-    assert "the pooling query" in value["note"]
-    value = maps_value(scene, [outcome], MapChoice(0))
-    assert value is not None
-    assert "there is no CLS" in value["note"]
+    strip = maps_strip(scene, [outcome], MapChoice(pool))
+    assert strip is not None
+    assert "the pooling query" in strip.note
+    strip = maps_strip(scene, [outcome], MapChoice(0))
+    assert strip is not None
+    assert "there is no CLS" in strip.note
     assert outcome.moved < 1
 
 

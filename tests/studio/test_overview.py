@@ -1,10 +1,16 @@
 """Every head of every layer: the numbers are those of the models package, the control beside them, progress told."""
 
+import inspect
+import re
+
 import pytest
 import torch
 
 from models import StudioError, statistics
+from models.contributions import key_contributions
 from models.heads import match_heads
+from models.projections import reconstruct
+from studio import overview_statistics
 from studio.asked import Readout
 from studio.overview import Over, described, overview_steps, rows_of
 from studio.overview_statistics import STATISTICS
@@ -65,6 +71,49 @@ def test_a_statistic_of_whole_maps_needs_all_rows(reader: MapReader, scene: Uplo
     assert "cosine" not in all_rows, "a model with one map has no pair"
 
 
+# They make rows or controls; what `sinks` marks, `sink_share` counts.
+HELPERS = ["by_mass", "positive_part", "patch_distances", "received", "sinks", "shuffled_differences", "patch_order"]
+
+
+def test_the_overview_shows_every_statistic_of_rows() -> None:
+    found = inspect.getmembers(statistics, inspect.isfunction)
+    public = {name for name, each in found if each.__module__ == statistics.__name__ and not name.startswith("_")}
+    shown = set(re.findall(r"\bstatistics\.(\w+)", inspect.getsource(overview_statistics)))
+    assert public - shown - set(HELPERS) == set()
+    assert len(public) > 20
+
+
+def test_row_sums_are_those_of_the_maps(reader: MapReader, scene: Upload) -> None:
+    layers = overview(reader, scene)[-1]["layers"]
+    lam = reader.service.model(RIGHT).vision.lambdas()
+    assert lam is not None
+    for layer in range(3):
+        assert layers[LEFT][layer]["values"]["sum"] == pytest.approx([1.0] * 5, abs=1e-5)
+        assert layers[RIGHT][layer]["values"]["sum"] == pytest.approx([1 - lam[layer]] * 3, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", [LEFT, RIGHT])
+def test_tokens_of_outlying_norm_are_counted_in_what_attention_adds(
+    reader: MapReader, scene: Upload, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[torch.Tensor] = []
+    real = statistics.norm_outliers
+    monkeypatch.setattr(statistics, "norm_outliers", lambda norms: (seen.append(norms), real(norms, 1.0))[1])
+    values = overview(reader, scene, "all", (name,))[-1]["layers"][name]
+    read = reader.layer(Readout(name, scene.token, 0))
+    assert read is not None
+    maps = read.maps.weights
+    answer = reconstruct(read.projections, maps)[0]
+    norms = seen[1 if name == RIGHT else 0]  # the control is worked out first
+    together, parts = norms[0], norms[1:]
+    torch.testing.assert_close(together, answer.norm(dim=-1), rtol=1e-4, atol=1e-5)
+    query = 5
+    vectors, _ = key_contributions(read.projections, maps, query)
+    torch.testing.assert_close(parts[:, query], vectors.sum(2)[0].norm(dim=-1), rtol=1e-4, atol=1e-5)
+    assert values[0]["values"]["outliers"][0] == int(real(answer.norm(dim=-1), 1.0).sum()) > 0
+    assert ("outliers" in values[0]["control"]) == (name == RIGHT)
+
+
 def test_partners_are_those_of_match_heads(reader: MapReader, scene: Upload) -> None:
     matches = overview(reader, scene)[-1]["matches"]
     left, right = (reader.layer(Readout(name, scene.token, 0)) for name in (LEFT, RIGHT))
@@ -98,5 +147,5 @@ def test_rows_without_cls_are_the_mean_over_patches(reader: MapReader, scene: Up
     read = reader.layer(Readout(LEFT, scene.token, 0))
     assert read is not None
     grid = type(read.grid)(1, 4, 4, registers=1, readout="mean")
-    rows = rows_of(read.maps, grid, None, "readout")
+    rows = rows_of(read.maps, read.projections, grid, None, "readout")
     torch.testing.assert_close(rows.weights[1, 0], read.maps.a1[0, 0, 1:].mean(0))

@@ -1,5 +1,7 @@
 """One picture, whichever way it comes to the studio: as bytes, as a file, by the page's field or by an endpoint."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,11 +13,15 @@ from gradio.utils import get_upload_folder
 from orientations import STORED
 from PIL import Image
 
-from models import open_picture
+from models import StudioError, open_picture
 from studio.api import uploaded
+from studio.comparison import looked, view_value
 from studio.examples import picture_token
 from studio.service import Service
-from studio.uploads import Upload, picture_field
+from studio.strip import no_map, strip_over, strip_value
+from studio.uploads import Upload, picture_field, read_upload
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -82,3 +88,71 @@ def test_what_a_person_sees_is_what_the_model_saw_where_the_file_is_transparent(
     assert hidden.token == white.token
     looks = [service.look("clip-scenes", upload.image).embedding for upload in (hidden, white)]
     assert torch.equal(*looks)
+
+
+def test_a_panorama_keeps_its_aspect_and_its_ends_are_marked_as_unseen(folder: Path, service: Service) -> None:
+    pixels = np.repeat(np.linspace(0, 255, 8000, dtype=np.uint8)[None, :, None], 200, 0).repeat(3, 2)
+    pixels[:, :200], pixels[:, -200:] = (255, 0, 0), (0, 0, 255)
+    Image.fromarray(pixels).save(folder / "panorama.png")
+    upload = read_upload(str(folder / "panorama.png"), folder)
+    looks, missing = looked(service, upload, "clip-scenes", "diffclip-scenes", ())
+    value = view_value(service, upload, looks, missing)
+    strip = strip_value(strip_over(upload.image, [no_map("none", "x", looks[0].geometry, "")], ""))
+    geometry = looks[0].geometry
+    assert geometry.resized[1] == 40 * geometry.resized[0]
+    assert geometry.seen_box == pytest.approx((0, 3900, 200, 4100))
+    seen = np.isfinite(geometry.to_original(np.ones((4, 4)))).any(0)
+    assert np.flatnonzero(seen).tolist() == list(range(3900, 4100))
+    for shown in (value, strip):
+        assert shown["width"] == 3 * shown["height"], "the part around what the models saw, not squeezed"
+    for side in value["sides"].values():
+        assert side["box"] == pytest.approx((0, 1 / 3, 1, 2 / 3), abs=0.005)
+    assert value["note"].startswith("The picture is 8000 × 200 pixels; shown are the 600 × 200 around")
+
+
+# The peak of a process does not sink again, so it is measured in one that does nothing else, after a small picture has
+# taken what any picture takes.
+PEAK = """
+import sys
+from pathlib import Path
+from studio.comparison import looked, view_value
+from studio.service import Service
+from studio.strip import no_map, strip_over, strip_value
+from studio.uploads import read_upload
+
+folder, *files = map(Path, sys.argv[1:4])
+service = Service(sys.argv[4:], ())
+
+def peak():
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+for file in files:
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    before = peak()
+    upload = read_upload(str(file), folder)
+    looks, missing = looked(service, upload, "clip-scenes", "diffclip-scenes", ())
+    view_value(service, upload, looks, missing)
+    strip_value(strip_over(upload.image, [no_map("none", "x", looks[0].geometry, "")], ""))
+print("grown", peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="a process's peak is read from Linux's /proc")
+def test_a_panorama_is_looked_at_in_bounded_memory(folder: Path, folders: tuple[Path, Path]) -> None:
+    files = [folder / "small.png", folder / "panorama.png"]
+    for file, size in zip(files, ((64, 64), (8000, 200)), strict=True):
+        Image.effect_noise(size, 80).convert("RGB").save(file)
+    command = [sys.executable, "-c", PEAK, str(folder), *map(str, files), *map(str, folders)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    grown = float(done.stdout.split()[-1])
+    print(f"{grown:.0f} MB for a picture of 5 MB")
+    assert 0 < grown < 100
+
+
+def test_a_strip_that_would_be_blown_up_without_bound_is_refused(folder: Path) -> None:
+    for size in ((20000, 2), (2, 20000)):
+        Image.new("RGB", size).save(folder / "strip.png")
+        with pytest.raises(StudioError, match="10000 times longer than it is wide"):
+            read_upload(str(folder / "strip.png"), folder)

@@ -3,10 +3,14 @@
 import re
 from pathlib import Path
 
+import gradio as gr
 import pytest
 
 from models import StudioError, available_models
+from studio.bring import bring_files, bring_named
 from studio.public import ALLOWED, OPEN_CLIP, PUBLIC_VARIABLE, ROOTS_VARIABLE, Policy, policy_of
+from studio.service import Service
+from studio.ui import build_app, launch_settings
 
 
 def refusal(policy: Policy, text: str) -> str:
@@ -115,3 +119,25 @@ def test_names_of_the_hub_and_of_open_clips_list_pass_where_the_page_is_not_publ
         policy.reference("clip-scene")
     with pytest.raises(StudioError, match="No model is named"):
         policy.reference("  ")
+
+
+@pytest.mark.parametrize("variable", ["SPACE_ID", PUBLIC_VARIABLE])
+def test_a_page_without_a_policy_of_its_own_is_public_where_the_environment_says_so(
+    monkeypatch: pytest.MonkeyPatch, folders: tuple[Path, Path], variable: str
+) -> None:
+    for name in ("SPACE_ID", PUBLIC_VARIABLE, ROOTS_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    own = launch_settings()["max_file_size"]
+    monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv(ROOTS_VARIABLE, str(folders[0].parent))
+    service = Service(folders, ())
+    for text in ("/etc/passwd", str(folders[0]), f"{folders[0].name}/..", "hf-hub:someone/else", "open_clip:x/y"):
+        with pytest.raises(StudioError, match="This page is public"):
+            list(bring_named(service, text))
+    with pytest.raises(StudioError, match="This page is public"):
+        list(bring_files(service, [folders[0] / "model.safetensors"]))
+    assert service.registry.names == [folder.name for folder in folders]
+    assert launch_settings()["max_file_size"] < own
+    demo = build_app(folders)
+    shown = {block.elem_id: block.visible for block in demo.blocks.values() if isinstance(block, gr.File)}
+    assert shown["bring-files"] is False

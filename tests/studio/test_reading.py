@@ -1,6 +1,5 @@
 """Maps and numbers as the browser asks for them: right, beside their control, and never by running a model."""
 
-import base64
 import gc
 import math
 import weakref
@@ -12,10 +11,13 @@ import pytest
 import torch
 
 from models import AttentionMaps, attention_maps, localisation, statistics
-from studio import reading
+from models.contributions import key_contributions
+from models.projections import Projections
+from studio import reading, value_control
 from studio.asked import Readout, rows_asked
 from studio.examples import Example
 from studio.measures import SHUFFLES, shuffled_measures
+from studio.panels import SOURCES
 from studio.reading import MapReader, ReadLayer, layer_server, numbers_server, row_values
 from studio.service import Service
 from studio.uploads import Upload
@@ -85,6 +87,54 @@ def test_the_column_has_numbers_and_a_control_of_its_own(reader: MapReader, scen
     assert answer["control"]["negative"] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize(("head", "query", "direction"), [(1, 7, "reads"), ("mean", None, "reads"), (0, 3, "read by")])
+def test_the_control_of_a_value_weighted_panel_weighs_the_shuffled_map_anew(
+    reader: MapReader, scene: Upload, head: int | str, query: int | None, direction: str
+) -> None:
+    layer = read(reader, scene, RIGHT)
+    assert layer.maps.subtracted is not None
+    assert layer.look.objects is not None
+    (answer,) = numbers_server(reader)(numbers_request(scene, (RIGHT, "value", head, query), direction=direction))[
+        "panels"
+    ]
+    rows = []
+    for order in _orders(layer):
+        parts = _sizes(layer.projections, layer.maps.a1 - layer.maps.subtracted[..., order])
+        whole = parts.mean(0) if head == "mean" else parts[int(head)]
+        rows.append(whole[query or 0] if direction == "reads" else whole[:, query or 0])
+    expected = {
+        "sum": statistics.row_sum(torch.stack(rows)),
+        "entropy": statistics.entropy(torch.stack(rows)),
+        "inside": localisation.mass_inside(torch.stack(rows)[:, 1:], layer.look.objects.inside),
+    }
+    for name, values in expected.items():
+        assert answer["control"][name] == pytest.approx(float(values.mean()), rel=1e-4), name
+        assert answer["control"][name] != pytest.approx(answer["measures"][name], rel=1e-4), name
+    assert set(answer["control"]) == set(answer["measures"])
+
+
+def _sizes(projections: Projections, weights: torch.Tensor) -> torch.Tensor:
+    """The size (H, Nq, Nk) of what every key puts into every query, vector by vector."""
+    queries = range(weights.shape[-2])
+    return torch.stack([key_contributions(projections, weights, at)[0][0].norm(dim=-1) for at in queries], 1)
+
+
+def test_a_value_weighted_panel_of_a_single_map_has_no_control(reader: MapReader, scene: Upload) -> None:
+    (answer,) = numbers_server(reader)(numbers_request(scene, (LEFT, "value", "mean", None)))["panels"]
+    assert answer["control"] == {}
+    assert answer["measures"]
+
+
+def test_shuffles_of_many_tokens_are_worked_out_in_parts(
+    reader: MapReader, scene: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = numbers_request(scene, (RIGHT, "value", "mean", 2), direction="read by")
+    (whole,) = numbers_server(reader)(asked)["panels"]
+    monkeypatch.setattr(value_control, "_ENTRIES", 3 * 2 * 17 * 17)
+    (parts,) = numbers_server(reader)(asked)["panels"]
+    assert parts["control"] == pytest.approx(whole["control"], rel=1e-5)
+
+
 def _orders(layer: ReadLayer) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.stack([statistics.patch_order(1, layer.grid.tokens, generator) for _ in range(SHUFFLES)])
@@ -117,11 +167,23 @@ def test_a_layer_is_what_the_maps_are(reader: MapReader, scene: Upload) -> None:
 
 def test_another_source_is_another_map_and_what_it_does_not_have_is_said(reader: MapReader, scene: Upload) -> None:
     get_layer = layer_server(reader)
-    answers = [get_layer(layer_request(scene, LEFT, source=source)) for source in ("qk", "qq", "kk", "vv", "qq+kk")]
-    assert len({answer["maps"]["weights"]["steps"] for answer in answers}) == 5
-    top = np.frombuffer(base64.b64decode(answers[4]["maps"]["weights"]["top"]), "<f4")
-    assert top.max() <= 2.0 + 1e-5
-    assert "'vv' is undefined for a differential head" in get_layer(layer_request(scene, RIGHT, source="vv"))["error"]
+    answers = [get_layer(layer_request(scene, LEFT, source=source)) for source in SOURCES]
+    assert len({answer["maps"]["weights"]["steps"] for answer in answers}) == len(SOURCES) == 6
+    for source in ("vv", "qq+kk+vv"):
+        answer = get_layer(layer_request(scene, RIGHT, source=source))
+        assert "'vv' is undefined for a differential head" in answer["error"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_with_a_plus_is_the_sum_of_its_maps(reader: MapReader, scene: Upload, source: str) -> None:
+    def weights(name: str) -> torch.Tensor:
+        read = reader.layer(Readout(LEFT, scene.token, 1, 1.5, name))
+        assert read is not None
+        return read.maps.weights
+
+    names = source.split("+")
+    torch.testing.assert_close(weights(source), sum(weights(name) for name in names))
+    torch.testing.assert_close(statistics.row_sum(weights(source)), torch.full((1, 4, 17), float(len(names))))
 
 
 def test_reading_never_runs_a_model(reader: MapReader, scene: Upload) -> None:

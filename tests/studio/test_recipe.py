@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from models import StudioError
 from models.preprocess import Preprocess
-from studio.recipe import Found, Panel, Picture, Recipe, View, read_recipe, view_of_state
+from studio.panels import SOURCES
+from studio.recipe import Found, MapSource, Panel, Picture, Recipe, View, read_recipe, view_of_state
 
 TOKEN = "0123456789abcdef" * 2
 PREPROCESS = Preprocess((32, 48), (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
@@ -40,6 +42,10 @@ STATE = {
 def test_a_recipe_goes_through_json_unchanged() -> None:
     assert read_recipe(recipe().text()) == recipe()
     assert read_recipe(recipe().text().encode()) == recipe()
+
+
+def test_a_recipe_knows_the_sources_of_the_page() -> None:
+    assert get_args(MapSource) == tuple(SOURCES)
 
 
 def test_the_state_of_the_page_is_a_view() -> None:

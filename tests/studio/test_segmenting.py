@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -6,6 +8,7 @@ from PIL import Image
 from models import LoadedModel, StudioError
 from models.dense import dense_features
 from models.geometry import ImageGeometry
+from models.intervention import ShuffledA2
 from models.presets import find_preset
 from models.segmentation import phrase_maps, upsample
 from models.text_classifier import TextClassifier, text_classifier
@@ -80,6 +83,50 @@ def test_every_column_of_every_preset_runs_or_says_why_not(model: LoadedModel) -
         refused = [panel for panel in panels if panel.message]
         assert len(refused) == (4 if name == "maskclip" else 0)
         assert all("no map that α could make sparse" in panel.message for panel in refused)
+
+
+def quarters() -> Truth:
+    labels = np.zeros((32, 32), np.int64)
+    labels[:16, :16], labels[16:, 16:] = 1, 2
+    return Truth(labels, CLASSES, "")
+
+
+def test_beside_every_number_of_a_difference_stands_that_of_a2_shuffled(diffclip: LoadedModel) -> None:
+    asked, (pixels, geometry) = Segmentation("sclip", CLASSES, "a {}", 1.5), diffclip.preprocess(PICTURE)
+    words = text_classifier(diffclip, CLASSES, ("a {}",))
+    found = dict(zip(RULES, segment(diffclip, PICTURE, asked, quarters()), strict=True))
+    for rule in RULES:
+        miou, auroc = found[rule].facts[:2]
+        assert (miou.label, auroc.label) == ("mIoU", "AUROC")
+        if rule == "identity":
+            assert (miou.numbers, auroc.numbers, found[rule].controls) == ((), (), ())
+            continue
+        edits, scores = column_edits(find_preset("sclip"), rule, 1.5), []
+        for seed in range(3):
+            shuffled = replace(find_preset("sclip"), edits=(*edits, ShuffledA2(seed, -1)))
+            cosines = phrase_maps(dense_features(diffclip, pixels[None], shuffled), words)
+            scores.append(measure(cosines, words, geometry, quarters(), 0.0))
+        assert found[rule].controls == ("A2 shuffled",)
+        assert miou.numbers == pytest.approx([np.mean([score.miou for score in scores])])
+        assert auroc.numbers == pytest.approx([np.mean([score.auroc for score in scores])])
+        assert auroc.number != auroc.numbers[0], "the order of A2 counts in this model"
+
+
+def test_a2_is_shuffled_in_every_preset_that_has_one(diffclip: LoadedModel) -> None:
+    for name, own in (("clip", 5), ("clearclip", 5), ("naclip", 5), ("maskclip", 0), ("maskclip-attention", 0)):
+        panels = segment(diffclip, PICTURE, Segmentation(name, CLASSES, "a {}", 1.5, 0.2), quarters())
+        assert sum(panel.controls == ("A2 shuffled",) for panel in panels) == own, name
+
+
+def test_a_model_without_a2_and_a_picture_without_a_mask_have_no_such_column(
+    clip: LoadedModel, diffclip: LoadedModel
+) -> None:
+    asked = Segmentation("sclip", ("cat",), "a {}", 1.5)
+    assert all(panel.controls == () for panel in segment(clip, PICTURE, asked, quarters()))
+    assert all(panel.controls == () for panel in segment(diffclip, PICTURE, asked, None))
+    one = list(segment(diffclip, PICTURE, asked, quarters(), ("softmax", "top-k")))
+    assert [panel.controls for panel in one] == [("A2 shuffled",)] * 2, "also of the cosine of one class"
+    assert [panel.badges for panel in one] == [(), ("control",)]
 
 
 def test_the_softmax_column_is_the_preset_itself(model: LoadedModel) -> None:

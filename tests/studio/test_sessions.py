@@ -3,18 +3,24 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import httpx
 import numpy as np
+from open_clip.transformer import VisionTransformer
 from PIL import Image
 from raw_requests import Served, ask, event_named, file_data, run_event
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from models import open_picture
 from studio.examples import picture_token
-from studio.methods import MOST_STEPS
+from studio.methods import FEWEST_STEPS, MOST_STEPS
+from studio.tabs.following import place_in_line
 
 
 def sent_picture(served: Served, folder: Path, seed: int) -> tuple[dict[str, Any], str]:
@@ -24,6 +30,22 @@ def sent_picture(served: Served, folder: Path, seed: int) -> tuple[dict[str, Any
     with path.open("rb") as file:
         answer = httpx.post(f"{served.address}gradio_api/upload", files={"files": (path.name, file)}, timeout=60)
     return file_data(answer.json()[0]), picture_token(open_picture(path))
+
+
+@contextmanager
+def pictures_read() -> Iterator[list[int]]:
+    """While open, a list that grows with every batch of pictures that any model of this process reads."""
+    runs: list[int] = []
+
+    def count(module: nn.Module, _: Any, output: Any) -> None:
+        if isinstance(module, VisionTransformer):
+            runs.append(len(output))
+
+    handle = register_module_forward_hook(count)
+    try:
+        yield runs
+    finally:
+        handle.remove()
 
 
 def outcome(said: list[str]) -> str:
@@ -80,3 +102,47 @@ def test_a_long_run_holds_nobody_up(served: Served, tmp_path: Path) -> None:
     ended["quick"] = time.monotonic()
     thread.join()
     assert ended["quick"] < ended["long"]
+
+
+def test_a_long_run_of_another_page_is_told_its_place_and_has_its_turn_when_the_first_has_ended(
+    served: Served, tmp_path: Path
+) -> None:
+    picture, _ = sent_picture(served, tmp_path, 8)
+    index = event_named(served.demo, "run")
+    first = [getattr(field, "value", None) for field in served.demo.fns[index].inputs]
+    page = [1.0, picture, "clip-scenes", "diffclip-scenes"]
+    said: dict[str, list[str]] = {}
+
+    def explain(name: str, texts: str, steps: int) -> None:
+        said[name] = run_event(served.address, index, [*page, texts, "ig", *first[6:9], steps, *first[10:]])
+
+    thread = threading.Thread(target=explain, args=("long", "a cat\na dog\ntwo cats", MOST_STEPS))
+    thread.start()
+    time.sleep(0.3)
+    explain("short", "a cat", FEWEST_STEPS)
+    thread.join()
+    told = []
+    for name, messages in said.items():
+        outcome(messages)
+        first_step = json.loads(next(each for each in messages if '"process_generating"' in each).removeprefix("data:"))
+        if place_in_line(1) in first_step["output"]["data"]:
+            told.append(name)
+    assert told == ["short"], "its place is the first thing that it is told"
+
+
+def test_an_answer_that_was_lost_with_its_connection_is_fetched_again_without_another_run(
+    served: Served, tmp_path: Path
+) -> None:
+    picture, token = sent_picture(served, tmp_path, 11)
+    index = event_named(served.demo, "compare")
+    data = [picture, "clip-scenes", "diffclip-scenes", "cat, dog", "{}", []]
+    with pictures_read() as runs:
+        joined = {"data": data, "fn_index": index, "session_hash": "lost", "event_data": None}
+        assert ask(served.address, "gradio_api/queue/join", joined)[0] == 200
+        # Nobody listens to this session, as after a proxy has cut the connection.
+        until = time.monotonic() + 60
+        while len(runs) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(runs) == 2, "each model looked at the picture"
+        assert token in outcome(run_event(served.address, index, data))
+    assert len(runs) == 2, "what the models did with it was kept"

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models import Normalizer, StudioError, attention_maps
+from models import Normalizer, StudioError, attention_maps, localisation
 from models.intervention import intervene
-from models.statistics import support
+from models.statistics import entropy, shuffled_differences, support
+from studio.measures import SHUFFLES
 from studio.service import Look, Service, vision_grid
 from studio.sparsity import (
     RULES,
@@ -22,7 +23,7 @@ from studio.sparsity import (
     same_patch,
 )
 from studio.sparsity_grids import grids_html, support_grids
-from studio.sparsity_panels import numbers_of, sparsity_panels
+from studio.sparsity_panels import controls_said, decimal, numbers_of, percent, sparsity_panels
 from studio.sparsity_similarity import answers_html, answers_of
 from studio.sparsity_sweep import SWEPT, sweep_alpha, sweep_figure
 from studio.uploads import Upload
@@ -106,13 +107,41 @@ def test_panels_hold_the_row_with_true_zeros_and_its_numbers(looks: tuple[Look, 
     assert (panels[2].values.flatten() == 0).tolist() == (row[1:] == 0).tolist()
     facts = {fact.label: fact for fact in panels[2].facts}
     assert facts["support"].value == f"{int((row != 0).sum())} of {len(row)}"
-    assert facts["AUROC, signed"].control != ""
+    assert panels[2].controls == ("random keys", "A2 shuffled")
+    assert all(facts["AUROC, signed"].controls)
     assert panels[2].marked == (2, 1)
 
 
-def test_at_softmax_nothing_is_left_out_so_there_is_no_control(looks: tuple[Look, Look]) -> None:
+def test_at_softmax_nothing_is_left_out_so_there_are_no_random_keys(looks: tuple[Look, Look]) -> None:
     (panel,) = sparsity_panels(read_out(looks[0], Asked(1.0)), 1, None, None, looks[0].objects)
-    assert {fact.control for fact in panel.facts} == {""}
+    assert not any(any(fact.controls) for fact in panel.facts)
+    assert controls_said([panel]) == ""
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+@pytest.mark.parametrize("head", [None, 0])
+def test_the_difference_stands_beside_the_same_with_a2_shuffled(
+    looks: tuple[Look, Look], alpha: float, head: int | None
+) -> None:
+    look = looks[1]
+    panels = sparsity_panels(read_out(look, Asked(alpha)), 1, head, (2, 1), look.objects)
+    maps, token = attention_maps(look.recording[1], "qk", Normalizer(alpha)), vision_grid(look.model).token(2, 1)
+    assert maps.subtracted is not None
+    assert look.objects is not None
+    expected = []
+    for shuffled in shuffled_differences(maps.a1, maps.subtracted, 1, SHUFFLES):
+        row = shuffled[0, :, token].mean(0) if head is None else shuffled[0, head, token]
+        expected.append(
+            (localisation.mass_inside(row.clamp(min=0)[1:], look.objects.inside), entropy(row.clamp(min=0)))
+        )
+    inside, spread = torch.tensor(expected).mean(0).tolist()
+    facts = {fact.label: fact for fact in panels[2].facts}
+    assert facts["in object, positive"].controls[1] == percent(inside)
+    assert facts["entropy, positive"].controls[1] == decimal(spread)
+    assert any(fact.controls[1] != fact.value for fact in facts.values() if fact.controls), "nothing was shuffled"
+    assert {fact.controls[1] for panel in panels[:2] for fact in panel.facts if fact.controls} == {""}
+    assert ("“random keys”" in controls_said(panels)) is (alpha > 1)
+    assert "mean of 20 fixed shuffles" in controls_said(panels)
 
 
 def test_numbers_of_a_signed_row_take_its_positive_part() -> None:
@@ -141,6 +170,20 @@ def test_answers_begin_with_the_model_as_it_is_and_name_each_rule(looks: tuple[L
     assert steps[-1].runs[0].cosine == pytest.approx((texts @ looks[0].embedding[0]).tolist())
     assert len({run.cosine for run in steps[-1].runs}) == len(RULES)
     assert "<b>dog" not in answers_html(prompts, [steps[-1]], "")
+
+
+def test_the_sweep_of_a_difference_has_a_curve_with_a2_shuffled(looks: tuple[Look, Look]) -> None:
+    look = looks[1]
+    *_, curves = sweep_alpha(look, "qk", 1, 0, (2, 1), look.objects, alphas=(1.0, 2.0))
+    assert set(curves.numbers) == {*SWEPT, "A2 shuffled"}
+    for alpha, inside in zip(curves.alphas, curves.line("A2 shuffled", "inside"), strict=True):
+        panel = sparsity_panels(read_out(look, Asked(alpha)), 1, 0, (2, 1), look.objects)[2]
+        facts = {fact.label: fact for fact in panel.facts}
+        assert facts["in object, positive"].controls[1] == percent(inside)
+    assert curves.line("A2 shuffled", "entropy") != curves.line("entmax", "entropy")
+    assert "DiffCLIP, tiny: A2 shuffled" in {trace.name for trace in sweep_figure([curves]).data}
+    *_, plain = sweep_alpha(looks[0], "qk", 1, 0, (2, 1), None, alphas=(1.0,))
+    assert set(plain.numbers) == set(SWEPT)
 
 
 def test_the_sweep_begins_at_softmax_for_every_rule_and_falls_in_support(looks: tuple[Look, Look]) -> None:

@@ -2,11 +2,13 @@
 
 import base64
 import io
+import re
 from dataclasses import replace
 
 import gradio as gr
 import numpy as np
 import pytest
+import torch
 from families import built, randomised, resnet, with_trunk
 from open_clip.model import CustomTextCLIP
 from PIL import Image
@@ -19,7 +21,7 @@ from models.preprocess import Preprocess
 from models.towers import text_tower, vision_tower
 from studio.registry import Entry
 from studio.service import Service
-from studio.sparsity import RULES
+from studio.sparsity import RULES, Asked, layer_support, read_out
 from studio.sparsity_view import MATCHES, Controls, segment_shown, show_sparsity, sweep_shown, truth_of
 from studio.uploads import Upload
 
@@ -67,9 +69,9 @@ def foreign(kind: str, host: LoadedModel) -> LoadedModel:
 
 def test_a_readout_shows_maps_then_tables_and_says_that_no_answer_changes(service: Service, scene: Upload) -> None:
     first, last = show_sparsity(service, scene, names_of(service), SET)
-    assert [panel["title"] for panel in first.strip["panels"]] == ["A", "A1", "λA2", "A1 − λA2"]
-    assert first.strip["note"].startswith("Readout")
-    assert "intervention" not in first.strip["note"].lower()
+    assert [panel.title for panel in first.strip.panels] == ["A", "A1", "λA2", "A1 − λA2"]
+    assert first.strip.note.startswith("Readout")
+    assert "intervention" not in first.strip.note.lower()
     assert last.grids.count("<table") == 4
     assert "A readout changes nothing" in last.answers
     assert last.said == ""
@@ -77,8 +79,8 @@ def test_a_readout_shows_maps_then_tables_and_says_that_no_answer_changes(servic
 
 def test_an_intervention_goes_on_to_what_the_models_say(service: Service, scene: Upload) -> None:
     steps = list(show_sparsity(service, scene, names_of(service), replace(SET, mode="intervention")))
-    assert steps[-1].strip["note"].startswith("Intervention")
-    assert "readout" not in steps[-1].strip["note"].lower()
+    assert steps[-1].strip.note.startswith("Intervention")
+    assert "readout" not in steps[-1].strip.note.lower()
     assert len(steps) == 1 + 2 * len(RULES) + 1
     assert steps[-1].answers.count("<table") == 2
 
@@ -96,24 +98,76 @@ def test_an_intervention_with_wrong_classes_shows_nothing_in_the_place_of_what_w
 def test_one_model_on_both_sides_is_shown_once(service: Service, scene: Upload) -> None:
     name = service.names[0]
     first, *_ = show_sparsity(service, scene, (name, name), SET)
-    assert [panel["title"] for panel in first.strip["panels"]] == ["A"]
+    assert [panel.title for panel in first.strip.panels] == ["A"]
 
 
 @pytest.mark.parametrize("match", MATCHES[1:])
 def test_matched_supports_give_each_model_its_own_alpha(service: Service, scene: Upload, match: str) -> None:
     first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, match=match))
-    note = first.strip["note"]
+    note = first.strip.note
     alphas = [note.split(f"{title} α = ")[1][:4] for title in ("CLIP, tiny", "DiffCLIP, tiny")]
     assert alphas[0] != alphas[1]
 
 
+@pytest.mark.parametrize(("match", "leading"), [(MATCHES[1], 1), (MATCHES[2], 0)])
+def test_either_model_can_have_the_others_support(
+    service: Service, scene: Upload, match: str, leading: int, clip: LoadedModel, diffclip: LoadedModel
+) -> None:
+    first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, match=match))
+    told = re.findall(r"tiny α = ([\d.]+\d)", first.strip.note)
+    alphas, supports = [float(alpha) for alpha in told], []
+    for name, alpha in zip(names_of(service), alphas, strict=True):
+        supports.append(layer_support(read_out(service.look(name, scene.image), Asked(alpha)), 1))
+    assert alphas[leading] == 1.5
+    assert alphas[1 - leading] != 1.5
+    look = service.look(names_of(service)[1 - leading], scene.image)
+    assert abs(supports[0] - supports[1]) < abs(layer_support(read_out(look, Asked(1.5)), 1) - supports[leading])
+    assert abs(supports[0] - supports[1]) < 0.05
+
+
+@pytest.mark.parametrize(("match", "leading"), [(MATCHES[1], 1), (MATCHES[2], 0)])
+def test_a_model_that_keeps_the_alpha_that_is_set_for_want_of_the_other_ones_support_says_so(
+    service: Service, scene: Upload, match: str, leading: int, clip: LoadedModel
+) -> None:
+    bare = foreign("no attention", clip)
+    service.registry.bring(bare.name, Entry(bare.name, None, None), bare)
+    names = [service.names[0], service.names[0]]
+    names[leading] = bare.name
+    first, *_ = show_sparsity(service, scene, (names[0], names[1]), replace(SET, match=match))
+    kept = "CLIP, tiny keeps the α that is set, 1.5: no attention has no map whose support it could be given."
+    assert kept in first.strip.note
+    first, *_ = show_sparsity(service, scene, (names[0], names[1]), SET)
+    assert "keeps the α" not in first.strip.note, "nothing was to be matched"
+    # A model that has attention, but no map of this source, leads as little.
+    first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, match=MATCHES[1], source="vv"))
+    assert "CLIP, tiny keeps the α that is set, 1.5: DiffCLIP, tiny has no map" in first.strip.note
+    assert [bool(panel.message) for panel in first.strip.panels] == [False, True]
+
+
+def test_rows_of_a_sum_add_up_to_what_the_note_says(service: Service, scene: Upload) -> None:
+    for source, count in (("qq+kk", 2), ("qq+kk+vv", 3)):
+        first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, source=source))
+        sides = "" if count == 3 else ", A1 to 2, λA2 to 2 × λ, A1 − λA2 to 2 × (1 − λ)"
+        said = f"{count} maps are summed after they are normalised, so a row adds up: A to {count}{sides}."
+        assert said in first.strip.note
+        maps = read_out(service.look(names_of(service)[0], scene.image), Asked(1.5, source)).maps(1)
+        assert torch.allclose(maps.weights.sum(-1), torch.tensor(float(count)), atol=1e-5)
+    maps = read_out(service.look(names_of(service)[1], scene.image), Asked(1.5, "qq+kk")).maps(1)
+    assert maps.lam is not None
+    assert maps.subtracted is not None
+    assert torch.allclose(maps.subtracted.sum(-1), 2 * maps.lam.reshape(1), atol=1e-5)
+    assert torch.allclose(maps.weights.sum(-1), 2 * (1 - maps.lam.reshape(1)), atol=1e-5)
+    first, *_ = show_sparsity(service, scene, names_of(service), SET)
+    assert "adds up" not in first.strip.note
+
+
 def test_what_one_model_lacks_is_said_in_its_place(service: Service, scene: Upload) -> None:
     first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, source="vv"))
-    messages = [panel["message"] for panel in first.strip["panels"]]
+    messages = [panel.message for panel in first.strip.panels]
     assert messages[0] == ""
     assert "'vv' is undefined" in messages[1]
     first, *_ = show_sparsity(service, scene, names_of(service), replace(SET, layer=9))
-    assert all("has no layer 9" in panel["message"] for panel in first.strip["panels"])
+    assert all("has no layer 9" in panel.message for panel in first.strip.panels)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +192,7 @@ def test_the_sweep_counts_and_ends_with_a_figure(service: Service, scene: Upload
     *steps, (said, figure) = sweep_shown(service, scene, names_of(service), SET)
     assert all(drawn is None for _, drawn in steps)
     assert said.startswith("A readout")
-    assert len(figure.data) == 2 * 4 * 4
+    assert len(figure.data) == (4 + 5) * 4, "rules, of the difference also A2 shuffled, times measures"
 
 
 def test_a_segmentation_gives_a_class_one_colour_on_both_strips(service: Service, scene: Upload) -> None:
@@ -149,8 +203,8 @@ def test_a_segmentation_gives_a_class_one_colour_on_both_strips(service: Service
     assert said == ""
     assert left is not None
     assert right is not None
-    assert left["coloured"] == right["coloured"]
-    assert [panel["title"] for panel in left["panels"]] == ["mask", "softmax", "entmax, α = 1.5"]
+    assert left.coloured == right.coloured
+    assert [panel.title for panel in left.panels] == ["mask", "softmax", "entmax, α = 1.5"]
     with pytest.raises(StudioError, match="cannot be shown"):
         list(segment_shown(service, scene, names_of(service), SET, "sclip", 0.0, ["x"]))
 
@@ -160,7 +214,7 @@ def test_a_painted_mask_holds_before_an_uploaded_one_and_only_for_its_picture(se
     Image.fromarray(np.full((64, 64), 255, np.uint8)).save(stream, "PNG")
     painted = {"token": scene.token, "mask": "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()}
     uploaded = Upload(Image.fromarray(np.eye(64, dtype=np.uint8) * 255).convert("RGB"), scene.file)
-    sources = []
+    sources, said = [], []
     for asked in (
         SET,
         replace(SET, mask=uploaded),
@@ -170,7 +224,58 @@ def test_a_painted_mask_holds_before_an_uploaded_one_and_only_for_its_picture(se
         truth = truth_of(service, scene, asked)
         assert truth is not None
         sources.append(truth.source)
+        first, *_ = show_sparsity(service, scene, names_of(service), asked)
+        *_, (curves, _) = sweep_shown(service, scene, names_of(service), asked)
+        for note in (first.strip.note, curves):
+            assert f"Mass in the object and AUROC are measured against {truth.words}." in note
+        assert f"are measured at pixels against {truth.words};" in segmented_note(service, scene, asked)
+        said.append(truth.words)
     assert sources == ["the scene's own mask", "uploaded", "painted", "uploaded"]
+    assert said == ["the scene's own mask", "the uploaded mask", "the painted mask", "the uploaded mask"]
+
+
+def test_a_picture_without_a_mask_says_that_nothing_is_measured(service: Service, scene: Upload) -> None:
+    bare = Upload(scene.image.rotate(90), scene.file)
+    first, *_ = show_sparsity(service, bare, names_of(service), SET)
+    *_, (said, _) = sweep_shown(service, bare, names_of(service), SET)
+    for note in (first.strip.note, said):
+        assert "no object mask, so mass in the object and AUROC are not given" in note
+        assert "measured against" not in note
+
+
+def segmented_note(service: Service, scene: Upload, asked: Controls) -> str:
+    *_, (_, left, _) = segment_shown(service, scene, names_of(service), asked, "sclip", 0.0, ["softmax"])
+    assert left is not None
+    return left.note
+
+
+def test_a_mask_with_one_value_says_which_class_it_counts_as(service: Service, scene: Upload) -> None:
+    uploaded = Upload(Image.fromarray(np.eye(64, dtype=np.uint8) * 255).convert("RGB"), scene.file)
+    one = replace(SET, mask=uploaded)
+    assert "uploaded mask counts as “cat”, the first class, since none is named" in segmented_note(service, scene, one)
+    assert "uploaded mask counts as “dog”." in segmented_note(service, scene, replace(one, named="dog"))
+    assert "counts as" not in segmented_note(service, scene, SET), "the scene's own mask knows its classes"
+
+
+def test_a_segmentation_says_what_a2_shuffled_is_for_a_model_that_has_an_a2(service: Service, scene: Upload) -> None:
+    *_, (_, left, right) = segment_shown(service, scene, names_of(service), SET, "sclip", 0.0, ["softmax"])
+    assert left is not None
+    assert right is not None
+    said = (
+        "“A2 shuffled”: the same number with A2 of the last layer permuted over the patches, mean of 3 fixed shuffles"
+    )
+    assert said in right.note
+    assert "shuffled" not in left.note
+    bare = Upload(scene.image.rotate(90), scene.file)
+    *_, (_, _, right) = segment_shown(service, bare, names_of(service), SET, "sclip", 0.0, ["softmax"])
+    assert right is not None
+    assert "shuffled" not in right.note, "without a mask there are no numbers"
+
+
+def test_a_segmentation_says_which_classes_a_model_does_not_know(service: Service, scene: Upload) -> None:
+    note = segmented_note(service, scene, replace(SET, classes="cat, zebra\n猫", template=""))
+    assert "CLIP, tiny: never seen in training: zebra, 猫." in note
+    assert "never seen" not in segmented_note(service, scene, replace(SET, classes="cat", template=""))
 
 
 @pytest.mark.parametrize(
@@ -185,15 +290,15 @@ def test_foreign_models_are_shown_or_say_why_not(
     names = (service.names[0], kind)
     for query in ("CLS", "1, 2"):
         *_, shown = show_sparsity(service, scene, names, replace(SET, mode=mode, query=query))
-        own = [panel for panel in shown.strip["panels"] if panel["of"].startswith(kind)]
+        own = [panel for panel in shown.strip.panels if panel.of.startswith(kind)]
         assert own
-        assert any(panel["message"] for panel in own) is (kind == "no attention")
+        assert any(panel.message for panel in own) is (kind == "no attention")
     if mode == "readout":
         *_, (_, _left, right) = segment_shown(service, scene, names, SET, "sclip", 0.0, ["softmax", "entmax"])
         assert right is not None
         # A bare timm tower is not open_clip's wrapper of one, so its tokens have no known way into the joint space.
         unreadable = kind not in ("DIFF V2", "another grid")
-        assert [bool(panel["message"]) for panel in right["panels"]] == [False, unreadable, unreadable]
+        assert [bool(panel.message) for panel in right.panels] == [False, unreadable, unreadable]
         *_, (said, figure) = sweep_shown(service, scene, names, SET)
         assert figure is not None
         assert (f"{kind}:" in said) is True

@@ -4,9 +4,13 @@ import base64
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +20,14 @@ from checkpoint_folders import write_checkpoint
 from PIL import Image
 
 from models import LoadedModel, Normalizer, StudioError, attention_maps
+from models.loaded import Origin
 from models.tokenizer import DomainTokenizer
 from studio.__main__ import main
+from studio.bring import bring_named
 from studio.examples import Example
 from studio.export import take_away_server, written, zipped
+from studio.provenance import source_of
+from studio.public import Policy
 from studio.recipe import read_recipe
 from studio.redraw import redraw
 from studio.service import Service
@@ -38,7 +46,8 @@ def state(token: str, **settings: object) -> dict:
     return {"token": token, "panels": panels, "layer": 1, "alpha": 1.5, "query": [1, 2, "clip-scenes"]} | settings
 
 
-def taken(service: Service, scene: Upload, **settings: object) -> dict[str, bytes]:
+def taken(service: Service, scene: Upload, *, controls: tuple[str, ...] = (), **settings: object) -> dict[str, bytes]:
+    """What is taken away, with the relevance of both models known, and its control of some."""
     for name in service.names:
         service.look(name, scene.image)
     store = RelevanceStore(service)
@@ -46,11 +55,49 @@ def taken(service: Service, scene: Upload, **settings: object) -> dict[str, byte
     if isinstance(text, str):
         for name in service.names:
             store.relevance(RelevanceAsked(name, scene.token, text, None), scene.image)
+        for name in controls:
+            store.control(RelevanceAsked(name, scene.token, text, None), scene.image)
     answer = take_away_server(service, lambda _: scene, store)(state(scene.token, **settings))
     assert "error" not in answer, answer
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(answer["data"]))) as archive:
         assert archive.testzip() is None
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+def relevance_controls(files: dict[str, bytes]) -> dict[str, str]:
+    lines = csv.DictReader(io.StringIO(files["numbers.csv"].decode()))
+    return {line["measure"]: line["control_a2_shuffled"] for line in lines if line["panel"] == "1"}
+
+
+def test_the_control_of_relevance_is_taken_away_where_it_was_worked_out_and_draws_again(
+    service: Service, scene: Upload, folders: tuple[Path, Path], examples: tuple[Example, ...]
+) -> None:
+    name = "diffclip-scenes"
+    panels = [{"model": name, "kind": "weights"}, {"model": name, "kind": "relevance", "control": True}]
+    unknown = taken(service, scene, panels=panels, text="a cat")
+    assert set(relevance_controls(unknown).values()) == {""}
+    assert not read_recipe(unknown["recipe.json"]).view.panels[1].control
+    files = taken(service, scene, controls=(name,), panels=panels, text="a cat")
+    answer = RelevanceStore(service).control(RelevanceAsked(name, scene.token, "a cat", None), scene.image)
+    for measure, value in relevance_controls(files).items():
+        assert float(value) == pytest.approx(answer["control"][measure], rel=1e-5), measure
+    assert "similarity" in relevance_controls(files)
+    words = " ".join(re.sub(r"<[^>]+>", " ", files["figure.svg"].decode()).split())
+    assert "in every layer, mean of 3 fixed shuffles" in words
+    assert redraw(read_recipe(files["recipe.json"]), examples, sources=sources(folders)) == files
+    asked_nothing = [panels[0], panels[1] | {"control": False}]
+    left_out = taken(service, scene, controls=(name,), panels=asked_nothing, text="a cat")
+    assert set(relevance_controls(left_out).values()) == {""}, "what is not shown is not taken"
+
+
+def test_a_recipe_names_the_versions_of_the_project_and_of_what_its_numbers_depend_on(
+    service: Service, scene: Upload
+) -> None:
+    packages = read_recipe(taken(service, scene)["recipe.json"]).packages
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert packages["diffclip-studio"] == project["version"]
+    assert packages["captum"] == version("captum")
+    assert "gradio" not in packages
 
 
 def sources(folders: tuple[Path, Path]) -> dict[str, str]:
@@ -148,6 +195,59 @@ def test_another_picture_or_another_checkpoint_is_refused_unless_it_is_said(
 
     assert main([*command, *given, f"--picture={other}", "--anyway"]) == 0
     assert "The picture is not that of the recipe" in (tmp_path / "out.svg").read_text(encoding="utf-8")
+
+
+def test_a_model_that_was_brought_with_settings_draws_again_to_the_same_bytes(
+    scene: Upload, folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Elsewhere nobody knows the masks of this test's scene.
+    service = Service(folders, (), policy=Policy(False, roots=(folders[0].parent,)))
+    *_, last = bring_named(service, str(folders[1]), "lambda_init = 0.25; resize = squash; mean = 0.4, 0.5, 0.6")
+    service.look(last.name, scene.image)
+    panels = [{"model": name, "kind": "weights", "head": "mean"} for name in ("clip-scenes", last.name)]
+    files = taken(service, scene, panels=panels)
+    recipe = read_recipe(files["recipe.json"])
+    found = recipe.found(last.name)
+    assert found.overrides.settings() == {"lambda_init": 0.25, "resize": "squash", "mean": (0.4, 0.5, 0.6)}
+    assert "lambda_init = 0.25" in found.title
+    written(files, tmp_path / "first")
+    command = ["render", str(tmp_path / "first/recipe.json"), str(tmp_path / "again"), f"--picture={scene.file}"]
+    command += [f"--model=clip-scenes={folders[0]}", f"--model={last.name}={folders[1]}"]
+    assert main(command) == 0
+    assert {name: (tmp_path / "again" / name).read_bytes() == files[name] for name in FILES} == dict.fromkeys(
+        FILES, True
+    )
+    assert main(command[:-1]) == 1
+    assert f"--model '{last.name}=FILE'" in capsys.readouterr().err
+
+    # A recipe from before the settings were kept is read; what it does not say is not guessed.
+    older = json.loads(files["recipe.json"])
+    for model in older["models"]:
+        del model["overrides"]
+    (tmp_path / "first/recipe.json").write_text(json.dumps(older), encoding="utf-8")
+    assert main(command) == 1
+    assert "was loaded with other settings: lambda_init = 0.25; " in capsys.readouterr().err
+    assert main([*command, "--anyway"]) == 0
+    again = read_recipe((tmp_path / "again/recipe.json").read_bytes()).found(last.name)
+    assert again.lam != found.lam
+    assert "0.25" not in again.title, "maps with other settings do not go by the name of the recipe's"
+
+
+@pytest.mark.parametrize(
+    ("asked", "source"),
+    [
+        ("open_clip:ViT-B-32/laion2b_s34b_b79k", "open_clip:ViT-B-32/laion2b_s34b_b79k"),
+        ("hf-hub:laion/CLIP", "hf-hub:laion/CLIP@0a1b2c"),
+        ("open_clip:ViT-B-32//home/me/models--laion--CLIP/snapshots/0a1b2c/w.bin", "hf-hub:laion/CLIP@0a1b2c"),
+    ],
+)
+def test_a_model_of_the_hub_is_found_again_by_what_it_was_asked_for_under_any_name(
+    diffclip: LoadedModel, asked: str, source: str
+) -> None:
+    path = Path("/home/me/models--laion--CLIP/snapshots/0a1b2c/w.bin")
+    for name in ("CLIP", f"{asked} resize=squash"):
+        model = replace(diffclip, name=name, origin=Origin("open_clip", path, source=asked))
+        assert source_of(model) == source
 
 
 def test_what_is_lacking_is_asked_for_in_a_sentence(

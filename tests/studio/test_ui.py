@@ -32,6 +32,17 @@ def test_events_that_run_a_model_wait_for_each_other(demo: gr.Blocks) -> None:
     assert {fn.concurrency_limit for fn in running} == {1}
 
 
+def test_no_two_listeners_of_one_event_put_each_other_off(demo: gr.Blocks) -> None:
+    """What Gradio puts off for one listener it starts anew for all of the event: two such never come to rest."""
+    put_off: dict[tuple[object, str], list[str]] = {}
+    for fn in demo.fns.values():
+        for target, event in fn.targets:
+            if fn.fn and target is not None and fn.trigger_mode == "always_last":
+                put_off.setdefault((target, event), []).append(str(fn.name))
+    assert put_off
+    assert {event: names for event, names in put_off.items() if len(names) > 1} == {}
+
+
 def test_without_models_the_page_says_what_to_do() -> None:
     texts = [block.value for block in build_app([]).blocks.values() if isinstance(block, gr.Markdown)]
     assert any("There is no trained model" in str(text) for text in texts)

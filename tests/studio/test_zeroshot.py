@@ -86,7 +86,7 @@ def test_unknown_words_and_cut_text_are_said(service: Service, scene: Upload) ->
     prompts = parse_prompts("a cat\n" + "xylophone " * 30, "")
     page = scores_html(prompts, score(look, prompts), score(look, prompts))
     assert page.count("never seen in training: xylophone") == 1
-    assert "too long, not read: “" in page
+    assert "too long for 16 positions, not read: “" in page
 
 
 def test_classes_beyond_the_first_eight_are_folded(service: Service, scene: Upload) -> None:

@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from families import Family
 from PIL import Image
-from torch import Tensor
 
 from models import LoadedModel, record
 from studio.measures import objects_of
 from studio.recipe import Found, Panel, Picture, Recipe, View
 from studio.render.figure import figure_of
 from studio.render.ranges import Shown, shown_of
-from studio.render.readings import readings_of
+from studio.render.readings import Relevances, readings_of
 from studio.render.shapes import Drawn
 from studio.service import Look, vision_grid
 
@@ -62,7 +61,7 @@ def recipe_with(view: View, looks: Mapping[str, Look], image: Image.Image) -> Re
 
 
 def drawn(
-    view: View, looks: Mapping[str, Look], image: Image.Image, relevances: Mapping[str, Tensor] | None = None
+    view: View, looks: Mapping[str, Look], image: Image.Image, relevances: Relevances | None = None
 ) -> tuple[tuple[Shown, ...], Drawn]:
     """The panels of a view and the figure of them."""
     shown = shown_of(view, readings_of(view, looks, relevances or {}))

@@ -14,9 +14,11 @@ from PIL import Image, ImageDraw
 
 from models import LoadedModel
 from studio.recipe import OPACITY, Panel, View
-from studio.render.figure import between, figure_of, grey_picture
+from studio.render.figure import figure_of
+from studio.render.over_picture import between, grey_picture
 from studio.render.ramps import colours
 from studio.render.raster import DPI, png_bytes, raster
+from studio.render.readings import Spoken
 from studio.render.shapes import (
     Cells,
     Clip,
@@ -86,6 +88,23 @@ def test_a_range_covers_all_tokens_or_patches_or_all_but_sinks_as_asked(looks: d
     assert shown.left_out == int(sinks.sum())
 
 
+def test_what_is_left_out_of_ranges_and_of_relevance_is_said(looks: dict[str, Look]) -> None:
+    _, figure = drawn(view_of(*KINDS), looks, picture(48, 48))
+    assert "How much lies on CLS and registers is the number “on CLS”." in figure.description
+    assert "relevance" not in figure.description
+    view = view_of(("a", "relevance"), ("b", "relevance"), text="a cat")
+    _, figure = drawn(view, looks, picture(48, 48), {name: Spoken(torch.arange(16.0)) for name in looks})
+    assert "what fell on CLS and registers is left out" in figure.description
+    assert "ranges cover" not in figure.description
+    for set_aside in ("none", "sinks"):
+        view = view_of(("a", "relevance"), ("b", "relevance"), text="a cat", set_aside=set_aside)
+        _, figure = drawn(view, looks, picture(48, 48), {name: Spoken(torch.arange(16.0)) for name in looks})
+        assert not any(word in figure.description for word in ("ranges cover", "inks", "with 0 % of the row"))
+    mixed = view_of(("a", "weights"), ("b", "relevance"), text="a cat", set_aside="sinks")
+    _, figure = drawn(mixed, looks, picture(48, 48), {"b": Spoken(torch.arange(16.0))})
+    assert figure.description.count("% of the row") == 1
+
+
 def test_a_panel_with_its_own_range_leaves_that_of_the_others(looks: dict[str, Look]) -> None:
     view = View((Panel("a", "weights"), Panel("b", "a1", own=True)), 1)
     shown, figure = drawn(view, looks, picture(48, 48))
@@ -111,6 +130,7 @@ def test_the_png_has_the_colour_of_each_value_at_each_patch(looks: dict[str, Loo
 def test_colours_lie_over_the_picture_with_the_opacity_of_the_view(looks: dict[str, Look], opacity: float) -> None:
     _, figure = drawn(view_of(("a", "weights"), opacity=opacity), looks, picture(48, 48))
     assert [cells.opacity for cells in cells_of(figure)] == [opacity]
+    assert f"colours at {100 * opacity:.0f} % over the picture" in figure.description
 
 
 def test_the_svg_is_xml_with_the_same_colours_and_neither_script_nor_link(looks: dict[str, Look]) -> None:
@@ -138,7 +158,7 @@ def test_the_svg_is_xml_with_the_same_colours_and_neither_script_nor_link(looks:
 
 def test_words_of_people_are_escaped(looks: dict[str, Look]) -> None:
     text = '<script>alert(1)</script> & "quotes" \x07'
-    known = {"a": torch.rand(16), "b": torch.rand(16)}
+    known = {"a": Spoken(torch.rand(16)), "b": Spoken(torch.rand(16))}
     view = view_of(("a", "relevance"), ("b", "relevance"), text=text)
     _, figure = drawn(view, looks, picture(48, 48), known)
     source = svg_text(figure)
@@ -164,8 +184,9 @@ def test_exact_zeros_are_hatched_without_colour_and_a_query_is_outlined(looks: d
     clips = [shape for shape in figure.shapes if isinstance(shape, Clip)]
     for panel, cells, clip, count in zip(shown, cells_of(figure), clips, zeros, strict=True):
         assert (cells.drawn == (panel.values != 0)).all()
-        hatched = [len(part.places) for part in clip.shapes if isinstance(part, Hatching)]
-        assert hatched == ([count] if count else [])
+        cell = cells.place.w / panel.values.shape[1]
+        hatched = [sum(p.w for p in part.places) / cell for part in clip.shapes if isinstance(part, Hatching)]
+        assert hatched == pytest.approx([count] if count else [])
         assert sum(isinstance(part, Outline) for part in clip.shapes) == 1
     assert any("exactly 0" in text for text in words_of(figure))
     assert any("recomputed from the unmodified run" in text for text in words_of(figure))
@@ -196,7 +217,7 @@ def test_a_panel_without_a_map_says_why(looks: dict[str, Look]) -> None:
 
 @pytest.mark.parametrize("values", [torch.zeros(16), torch.nn.functional.one_hot(torch.tensor(3), 16).float()])
 def test_blank_and_single_patch_maps_are_drawn(looks: dict[str, Look], values: torch.Tensor) -> None:
-    shown, figure = drawn(view_of(("a", "relevance"), text="a cat"), looks, picture(48, 48), {"a": values})
+    shown, figure = drawn(view_of(("a", "relevance"), text="a cat"), looks, picture(48, 48), {"a": Spoken(values)})
     assert np.isfinite(shown[0].values).all()
     assert cells_of(figure)[0].drawn.sum() == int((values != 0).sum())
     raster(figure)

@@ -12,7 +12,7 @@ from models import LoadedModel, Normalizer, StudioError, attention_maps, statist
 from models.contributions import value_weighted
 from studio.recipe import Panel, View
 from studio.render.numbers import numbers_of
-from studio.render.readings import readings_of
+from studio.render.readings import Spoken, readings_of
 
 
 def test_rows_are_those_of_the_maps(clip: LoadedModel, diffclip: LoadedModel) -> None:
@@ -75,10 +75,38 @@ def test_a_query_outside_of_what_a_model_saw_is_said_and_not_guessed(clip: Loade
 def test_relevance_is_what_was_worked_out_or_a_sentence(clip: LoadedModel) -> None:
     looks = {"a": look_of(clip, picture())}
     known = torch.rand(16, generator=torch.Generator().manual_seed(0))
-    reading = readings_of(view_of(("a", "relevance"), text="a cat"), looks, {"a": known})[0]
+    reading = readings_of(view_of(("a", "relevance"), text="a cat"), looks, {"a": Spoken(known)})[0]
     assert_close(reading.patches.flatten(), known)
     assert reading.full.numel() == 0
     assert readings_of(view_of(("a", "relevance")), looks, {})[0].message
+
+
+def test_relevance_has_its_control_where_it_was_asked_for(diffclip: LoadedModel) -> None:
+    looks = {"a": look_of(diffclip, picture(), objects=True)}
+    spoken = Spoken(torch.rand(16, generator=torch.Generator().manual_seed(0)), {"inside": 0.25, "similarity": 0.1})
+    view = View((Panel("a", "relevance", control=True), Panel("a", "relevance")), layer=1, text="a cat")
+    asked, plain = readings_of(view, looks, {"a": spoken})
+    assert asked.control == {"inside": 0.25}, "what is no number of the panel is left out"
+    assert plain.control == {}
+    assert asked.measures == plain.measures
+    (number,) = [number for number in numbers_of(asked) if number.measure == "inside"]
+    assert number.control_written == "25 %"
+
+
+def test_the_cosine_of_relevance_stands_first_with_its_control_as_on_the_page(diffclip: LoadedModel) -> None:
+    looks = {"a": look_of(diffclip, picture(), objects=True)}
+    spoken = Spoken(torch.rand(16, generator=torch.Generator().manual_seed(0)), {"similarity": -0.104}, 0.216)
+    view = View((Panel("a", "relevance", control=True), Panel("a", "relevance")), layer=1, text="a cat")
+    asked, plain = readings_of(view, looks, {"a": spoken})
+    first = numbers_of(asked)[0]
+    assert (first.measure, first.label, first.written, first.control_written) == (
+        "similarity",
+        "cosine",
+        "0.22",
+        "−0.10",
+    )
+    assert first.value == 0.216
+    assert not numbers_of(plain)[0].controlled
 
 
 def test_what_a_model_does_not_have_is_refused(clip: LoadedModel, diffclip: LoadedModel) -> None:

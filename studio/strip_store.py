@@ -1,0 +1,56 @@
+"""Strips of maps that pages show, kept for a while, so that they can be taken away as they are."""
+
+import secrets
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from models import StudioError
+from studio.recipe import Picture
+from studio.store import BoundedStore
+from studio.strip import Strip, strip_value
+from studio.tab_recipe import Settings
+
+STRIP_BYTES = 64 * 2**20
+_TEXT_BYTES = 16 * 2**10  # what the texts of a strip take, generously
+_GONE = "The server let go of these maps to save memory: make them again, then take them away."
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A strip, and what it was made from."""
+
+    strip: Strip
+    picture: Picture
+    settings: Settings
+
+
+class StripStore:
+    """The strips that were shown last. Who was given a strip's token can take it away, and nobody else can name it."""
+
+    def __init__(self, capacity: int = STRIP_BYTES) -> None:
+        self._kept: BoundedStore[str, Kept] = BoundedStore(capacity)
+        # Drawing takes a processor for a moment, so figures are made one after the other.
+        self.one_at_a_time = threading.Lock()
+
+    def value(self, token: str, strip: Strip, picture: Picture, settings: Settings) -> dict[str, Any]:
+        """The strip's value for the browser; from now on it is what `token` stands for."""
+        painted = len(getattr(settings, "painted", ""))
+        self._kept.put(token, Kept(strip, picture, settings), strip.nbytes + painted + _TEXT_BYTES)
+        return strip_value(strip, token)
+
+    def find(self, token: object) -> Kept:
+        """What a token stands for.
+
+        Raises:
+            StudioError: it was let go, or never was.
+        """
+        kept = self._kept.get(token) if isinstance(token, str) else None
+        if kept is None:
+            raise StudioError(_GONE)
+        return kept
+
+
+def new_token() -> str:
+    """A name that nobody can guess. One run of a tab needs one: what it shows later takes the place of the earlier."""
+    return secrets.token_hex(16)

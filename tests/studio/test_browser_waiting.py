@@ -1,0 +1,72 @@
+"""Two pages in a real Chromium: a long run waits for that of the other page, says so, and holds up nothing quick."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from browsing import Studio, opened
+from open_clip.transformer import VisionTransformer
+from playwright.sync_api import BrowserContext, expect
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+
+from studio.tabs.following import STOPPED_WAITING, place_in_line
+
+UNDER_WAY = re.compile(r"\d+ of \d+ passes")
+
+
+@contextmanager
+def slow_models() -> Iterator[None]:
+    """While open, every batch of pictures takes as long as with larger models."""
+
+    def rest(module: nn.Module, _: Any, output: Any) -> None:
+        if isinstance(module, VisionTransformer):
+            time.sleep(0.3)
+
+    handle = register_module_forward_hook(rest)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def open_tab(studio: Studio, name: str) -> None:
+    studio.page.get_by_role("tab", name=name, exact=True).click()
+
+
+def test_a_sweep_waits_for_an_explanation_of_another_page_and_quick_things_do_not(
+    studio: Studio, context: BrowserContext, address: str
+) -> None:
+    status = studio.page.locator("#explain-status")
+    open_tab(studio, "Explain")
+    studio.page.locator("#explain-prompts textarea").fill("\n".join(f"a photo of a car {at}" for at in range(6)))
+    studio.page.locator("#explain-method input").click()
+    studio.page.locator("li[role=option][aria-label='Integrated Gradients']").click()
+    studio.page.locator("#explain-steps input[type=range]").press("End")
+    with opened(context, address) as other:
+        open_tab(other, "Sparsity")
+        expect(other.page.locator("#sparsity-grids table").first).to_be_visible()
+        waiting, swept = other.page.locator("#sparsity-sweep-waiting"), other.page.locator("#sparsity-swept")
+        with slow_models():
+            studio.page.locator("#explain-run").click()
+            expect(status).to_contain_text(UNDER_WAY)
+            other.page.locator("#sparsity-sweep").click()
+            expect(waiting).to_have_text(place_in_line(1))
+            open_tab(other, "Compare")
+            other.slide("layer", 1)
+            other.wait_shown(layer=1)
+            expect(status).to_contain_text(UNDER_WAY)
+            open_tab(other, "Sparsity")
+            expect(waiting).to_have_text(place_in_line(1))
+            other.page.locator("#sparsity-sweep-stop").click()
+            expect(waiting).to_have_text(STOPPED_WAITING)
+            expect(swept).to_have_text("")
+            expect(status).to_contain_text(UNDER_WAY)
+            other.page.locator("#sparsity-sweep").click()
+            expect(waiting).to_have_text(place_in_line(1))
+            studio.page.locator("#explain-stop").click()
+            expect(status).to_contain_text("Stopped")
+        expect(swept).to_contain_text("A readout off the unmodified run")
+        expect(waiting).to_have_text("")
