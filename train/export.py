@@ -17,6 +17,7 @@ from models.errors import CheckpointError, StudioError
 from models.loaded import LoadedModel
 from train.config import CONFIGS, load_config, resolved
 from train.durable import place_folder, write_whole, writing
+from train.evaluation.quoting import quotes
 from train.evaluation.zero_shot import ZeroShotResult
 from train.kept import kept_steps
 from train.run_folder import CHECKPOINT, CONFIG, LOG, STEPS, check_free, deciding, settings_of
@@ -105,6 +106,8 @@ def write_evaluation(folder: Path, result: ZeroShotResult, compared: Sequence[Ze
 def write_card(folder: Path) -> Path:
     """Write the model card, README.md, from what lies in the folder: config, run, log, evaluation, if any.
 
+    A section of the card that quotes a study (`train.evaluation.quoting`) stays as it is.
+
     Raises:
         CheckpointError: the folder is no exported checkpoint.
     """
@@ -115,12 +118,23 @@ def write_card(folder: Path) -> Path:
     evaluation = folder / EVALUATION
     measured = json.loads(evaluation.read_text(encoding="utf-8")) if evaluation.exists() else None
     path = folder / CARD
-    write_whole(path, _card(folder, model, run, last, measured))
+    write_whole(path, _card(folder, model, run, last, measured, _quoting(path)))
     return path
 
 
+def _quoting(card: Path) -> list[str]:
+    """The sections of a card, if there is one, that quote a study, heading and all."""
+    sections = card.read_text(encoding="utf-8").split("\n## ")[1:] if card.is_file() else []
+    return [line for section in sections if quotes(section) for line in [f"## {section.strip()}", ""]]
+
+
 def _card(
-    folder: Path, model: LoadedModel, run: dict[str, Any], last: dict[str, Any], measured: dict[str, Any] | None
+    folder: Path,
+    model: LoadedModel,
+    run: dict[str, Any],
+    last: dict[str, Any],
+    measured: dict[str, Any] | None,
+    quoting: Sequence[str],
 ) -> str:
     config, settings = model.config, run["config"]
     assert isinstance(config, ModelConfig)  # a run trains no other
@@ -163,7 +177,7 @@ def _card(
     ]
     if measured:
         lines += _measured(folder.name, measured)
-    lines += ["## Files", "", *_files(folder), ""]
+    lines += [*quoting, "## Files", "", *_files(folder), ""]
     if scenes:
         lines += [
             "The pictures it was trained on are drawn from OpenMoji, https://openmoji.org, CC BY-SA 4.0;",

@@ -157,6 +157,17 @@ def test_the_card_lists_the_files_that_are_there(run: Path, tmp_path: Path) -> N
     assert "steps" not in listed()
 
 
+def test_a_card_that_is_written_again_keeps_the_section_that_quotes_a_study_and_no_other(
+    run: Path, tmp_path: Path
+) -> None:
+    card = export_run(run, tmp_path / "mine") / "README.md"
+    fresh = card.read_text(encoding="utf-8")
+    quoting = "## Beside the others\n\nAll.\n\n<!-- scenes:table -->\n| a |\n<!-- /scenes:table -->\n\n"
+    kept = fresh.replace("## Files\n", f"{quoting}## Files\n")
+    card.write_text(kept.replace("## Files\n", "## Mine\n\nNothing.\n\n## Files\n"), encoding="utf-8")
+    assert write_card(card.parent).read_text(encoding="utf-8") == kept != fresh
+
+
 def test_the_card_names_a_config_only_where_the_run_has_its_settings(run: Path, tmp_path: Path) -> None:
     command = "    python -m train fit train/configs/diffclip_scenes.toml\n"
     record = json.loads((run / "config.json").read_text())

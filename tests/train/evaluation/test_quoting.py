@@ -33,8 +33,9 @@ def test_documents_quote_what_the_file_of_the_study_says(document: Path) -> None
         assert not quotes(text), f"{document} quotes a study that is not there: {STUDY}"
 
 
-def test_readme_quotes_the_study_as_soon_as_there_is_one() -> None:
-    assert quotes((ROOT / "README.md").read_text()) == STUDY.exists()
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_readme_and_cards_quote_the_study_as_soon_as_there_is_one(document: Path) -> None:
+    assert quotes(document.read_text(encoding="utf-8")) == STUDY.exists()
 
 
 def test_markers_are_filled_and_the_rest_stays_to_the_byte(
