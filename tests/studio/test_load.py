@@ -193,3 +193,27 @@ def test_memory_stays_flat_from_the_hundredth_to_the_three_hundredth_picture(ser
     after = resident(process)
     print(f"resident: {before:.0f} MB after 100 pictures, {after:.0f} MB after 300")
     assert after - before < GROWTH
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="memory of a process is read from /proc")
+def test_memory_stays_flat_over_three_hundred_figures_that_are_taken_away(served: tuple[RawPage, int]) -> None:
+    page, process = served
+    visitor = page.visitor()
+    token = visitor.look(noise(0), *SHIPPED)["token"]
+
+    def take(turn: int) -> None:
+        kinds = ("weights", "a1", "subtracted", "positive")
+        panels = [{"model": SHIPPED[0], "kind": "weights"}, {"model": SHIPPED[1], "kind": kinds[turn % 4]}]
+        drawing = ("patches", "smooth")[turn % 2]
+        answer = visitor.ask("take_away", {"token": token, "panels": panels, "layer": turn % 6, "drawing": drawing})
+        assert "error" not in answer, answer
+
+    for turn in range(100):
+        take(turn)
+    before = resident(process)
+    for turn in range(100, 300):
+        take(turn)
+    after = resident(process)
+    print(f"resident: {before:.0f} MB after 100 figures, {after:.0f} MB after 300")
+    assert after - before < GROWTH
