@@ -18,8 +18,10 @@ import torch
 from PIL import Image
 from playwright.sync_api import BrowserContext, Locator, Page
 
-from models import AttentionMaps, LoadedModel, Normalizer, attention_maps, record
+from models import AttentionMaps, LoadedModel, Normalizer, attention_maps, open_picture, record
 from studio.examples import load_examples
+from studio.service import Service
+from studio.ui import build_app, launch_settings
 
 T = TypeVar("T")
 # Milliseconds; BROWSER_WAIT gives a busy machine more seconds.
@@ -190,3 +192,19 @@ def row_of(
 
 def shown_percent(value: torch.Tensor) -> str:
     return f"{100 * float(value):.0f} %".replace("-", "−")
+
+
+@contextmanager
+def served_with_room(folders: tuple[Path, Path], pictures: int) -> Iterator[str]:
+    """The address of a page that keeps what its two models did with so many pictures, and lets go of the rest."""
+    scenes = load_examples()
+    service = Service(folders, scenes)
+    looks = [service.look(name, open_picture(scenes[0].picture)) for name in service.names]
+    # Looking at a layer adds Q, K and V to its recording.
+    room = pictures * sum(int(look.recording.nbytes * 2.5) + 1 for look in looks)
+    demo = build_app(folders, recording_bytes=max(1, room))
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
+    try:
+        yield url
+    finally:
+        demo.close()

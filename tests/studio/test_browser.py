@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from browsing import WAIT, Studio, row_of, shown_percent
+from browsing import WAIT, Studio, row_of, served_with_room, shown_percent
 from PIL import Image
 from playwright.sync_api import BrowserContext, Locator, expect
 from watched_browser import WatchedBrowser
@@ -14,8 +14,7 @@ from watched_browser import WatchedBrowser
 from models import LoadedModel, load_model, localisation, open_picture, statistics
 from models.localisation import patch_coverage
 from studio.examples import load_examples, picture_token
-from studio.service import Service, vision_grid
-from studio.ui import build_app, launch_settings
+from studio.service import vision_grid
 
 SHIPPED = ("clip-scenes", "diffclip-scenes")
 
@@ -273,12 +272,7 @@ def test_a_run_that_the_server_let_go_is_run_again_by_itself(
     context: BrowserContext, folders: tuple[Path, Path]
 ) -> None:
     scenes = load_examples()
-    service = Service(folders, scenes)
-    looks = [service.look(name, open_picture(scenes[0].picture)) for name in service.names]
-    room = sum(int(look.recording.nbytes * 2.5) + 1 for look in looks)
-    demo = build_app(folders, recording_bytes=room)
-    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
-    try:
+    with served_with_room(folders, 1) as url:
         first, second = Studio(context.new_page()), Studio(context.new_page())
         first.page.goto(url)
         first.wait_shown(token=scenes[0].token)
@@ -291,16 +285,12 @@ def test_a_run_that_the_server_let_go_is_run_again_by_itself(
         expect(first.viewer.locator(".message")).to_have_text([""] * 4)
         for studio in (first, second):
             studio.page.close()
-    finally:
-        demo.close()
 
 
 def test_a_store_that_is_too_small_for_two_runs_is_said_and_does_not_ask_for_ever(
     context: BrowserContext, folders: tuple[Path, Path]
 ) -> None:
-    demo = build_app(folders, recording_bytes=1)
-    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
-    try:
+    with served_with_room(folders, 0) as url:
         studio = Studio(context.new_page())
         asked: list[str] = []
         studio.page.on("request", lambda request: asked.append(request.url))
@@ -310,5 +300,3 @@ def test_a_store_that_is_too_small_for_two_runs_is_said_and_does_not_ask_for_eve
         studio.page.wait_for_timeout(1500)
         assert sum("queue/join" in url for url in asked) == runs <= 3
         studio.page.close()
-    finally:
-        demo.close()

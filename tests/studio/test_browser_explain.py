@@ -1,19 +1,14 @@
 """Explain in a real Chromium: two texts by both models, a long method that says how far it is and can be stopped."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pytest
 from browsing import Studio, texts_seen, watch_texts
-from open_clip.transformer import VisionTransformer
+from hooked import pictures_read
 from playwright.sync_api import Locator, expect
-from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 from models import open_picture
 from studio.attribution import drained
@@ -66,22 +61,6 @@ def explained(look: Look, text: str, method: Method) -> Explanation:
     found: list[Explanation] = []
     list(drained(explain(look, look.model.preprocess(open_picture(SCENE.picture))[0], text, method), found))
     return found[0]
-
-
-@contextmanager
-def counted_runs() -> Iterator[list[int]]:
-    """While open, a list that grows with every batch that any vision tower of this process reads."""
-    runs: list[int] = []
-
-    def count(module: nn.Module, _: Any, output: Any) -> None:
-        if isinstance(module, VisionTransformer):
-            runs.append(len(output))
-
-    handle = register_module_forward_hook(count)
-    try:
-        yield runs
-    finally:
-        handle.remove()
 
 
 def check_strip(tab: Studio, looks: tuple[Look, Look], texts: tuple[str, ...], method: Method) -> None:
@@ -167,7 +146,7 @@ def test_stop_ends_a_run_and_what_was_ready_stays(tab: Studio) -> None:
     expect(tab.page.locator("#explain-cost")).to_have_text(cost_in_words(method))
     before = tab.page.locator("#explain-strip .panel").count()
     status = tab.page.locator("#explain-status")
-    with counted_runs() as runs:
+    with pictures_read() as runs:
         tab.page.locator("#explain-run").click()
         expect(status).to_contain_text(f"of {2 * passes(method, (0, 0), 0)} passes")
         tab.page.locator("#explain-stop").click()

@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import WAIT, Studio
+from browsing import WAIT, Studio, served_with_room
 from playwright.sync_api import BrowserContext, expect
 
-from models import open_picture
 from studio import reading
 from studio.examples import load_examples
-from studio.service import Service
-from studio.ui import build_app, launch_settings
 
 CROWD = "Many people ask for maps at this moment: move the control again in a few seconds."
 
@@ -72,12 +69,7 @@ def test_a_run_that_was_let_go_runs_again_for_the_numbers_of_a_layer_that_the_pa
     context: BrowserContext, folders: tuple[Path, Path]
 ) -> None:
     scenes = load_examples()
-    service = Service(folders, scenes)
-    looks = [service.look(name, open_picture(scenes[0].picture)) for name in service.names]
-    room = sum(int(look.recording.nbytes * 2.5) + 1 for look in looks)
-    demo = build_app(folders, recording_bytes=room)
-    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_settings())
-    try:
+    with served_with_room(folders, 1) as url:
         first, second = Studio(context.new_page()), Studio(context.new_page())
         for studio in (first, second):
             studio.page.goto(url)
@@ -93,5 +85,3 @@ def test_a_run_that_was_let_go_runs_again_for_the_numbers_of_a_layer_that_the_pa
         expect(first.viewer.locator(".message")).to_have_text([""] * 4)
         for studio in (first, second):
             studio.page.close()
-    finally:
-        demo.close()

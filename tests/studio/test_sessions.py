@@ -3,19 +3,15 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import httpx
 import numpy as np
-from open_clip.transformer import VisionTransformer
+from hooked import pictures_read
 from PIL import Image
 from raw_requests import Served, ask, event_named, file_data, run_event
-from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 from models import open_picture
 from studio.examples import picture_token
@@ -30,22 +26,6 @@ def sent_picture(served: Served, folder: Path, seed: int) -> tuple[dict[str, Any
     with path.open("rb") as file:
         answer = httpx.post(f"{served.address}gradio_api/upload", files={"files": (path.name, file)}, timeout=60)
     return file_data(answer.json()[0]), picture_token(open_picture(path))
-
-
-@contextmanager
-def pictures_read() -> Iterator[list[int]]:
-    """While open, a list that grows with every batch of pictures that any model of this process reads."""
-    runs: list[int] = []
-
-    def count(module: nn.Module, _: Any, output: Any) -> None:
-        if isinstance(module, VisionTransformer):
-            runs.append(len(output))
-
-    handle = register_module_forward_hook(count)
-    try:
-        yield runs
-    finally:
-        handle.remove()
 
 
 def outcome(said: list[str]) -> str:

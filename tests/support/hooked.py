@@ -1,8 +1,11 @@
-"""What tests ask about hooks: how many there are, and what a module gives behind all of them."""
+"""What tests ask about hooks, and by hooks: how many there are, what a module gives, what models of a process read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from open_clip.transformer import VisionTransformer
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 
 def hooks_of(module: nn.Module) -> int:
@@ -22,3 +25,19 @@ def output_of(module: nn.Module, run: Callable[[], object]) -> Tensor:
     finally:
         handle.remove()
     return kept[-1]
+
+
+@contextmanager
+def pictures_read() -> Iterator[list[int]]:
+    """While open, a list that grows with every batch of pictures that any model of this process reads."""
+    runs: list[int] = []
+
+    def count(module: nn.Module, _args: object, output) -> None:
+        if isinstance(module, VisionTransformer):
+            runs.append(len(output))
+
+    handle = register_module_forward_hook(count)
+    try:
+        yield runs
+    finally:
+        handle.remove()
