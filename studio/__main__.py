@@ -12,6 +12,7 @@ _EXAMPLES = """examples:
   python -m studio render recipe.json figure.svg --picture cat.jpg
   python -m studio render recipe.json figure.zip --picture cat.jpg --model mine=runs/mine/checkpoint
   python -m studio render recipe.json figure/ --mask cat.mask.png
+  python -m studio render recipe.json figure/ --log runs/mine/log.jsonl
   python -m studio batch photographs/ --models clip-scenes diffclip-scenes --out stats.csv
 """
 
@@ -52,7 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     render.add_argument(
         "--model", action="append", default=[], metavar="NAME=SOURCE", help="where the recipe's model NAME is"
     )
-    render.add_argument("--anyway", action="store_true", help="draw although picture or weights are others; it is said")
+    render.add_argument(
+        "--log",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="a log that was uploaded, or was named by its folder; several are told apart by their content",
+    )
+    render.add_argument(
+        "--anyway", action="store_true", help="draw although picture, weights or logs are others; it is said"
+    )
     render.set_defaults(run=_render)
     batch = commands.add_parser(
         "batch",
@@ -82,11 +93,10 @@ def _render(options: argparse.Namespace) -> int:
     if isinstance(recipe, Recipe):
         files = redraw(recipe, load_gallery(), options.picture, sources, anyway=options.anyway)
     else:
-        # The tabs' functions import the page's library, which a recipe of Compare does not need.
         from studio.redraw_tab import redraw_tab
 
         given = {name: getattr(options, name) for name in ("picture", "mask", "other") if getattr(options, name)}
-        files = redraw_tab(recipe, load_gallery(), given, sources, anyway=options.anyway)
+        files = redraw_tab(recipe, load_gallery(), given, sources, logs=options.log, anyway=options.anyway)
     for path in written(files, options.out):
         print(path)
     return 0

@@ -28,7 +28,8 @@ from studio.render.raster import png_bytes
 from studio.render.readings import Reading, readings_of
 from studio.service import Service, vision_grid
 from studio.speaking import RelevanceStore
-from studio.uploads import Upload, read_upload
+from studio.upload import Upload
+from studio.uploads import read_upload
 from studio.zeroshot import parse_prompts, score
 
 ENDPOINTS = ("models", "attention", "rank", "similarity")

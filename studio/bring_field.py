@@ -62,7 +62,15 @@ def bring_field(service: Service, left: gr.Dropdown, right: gr.Dropdown) -> gr.H
 def _named_field(policy: Policy) -> gr.Dropdown | gr.Textbox:
     if policy.public:
         choices = [(entry.title, entry.reference) for entry in policy.allowed]
-        return gr.Dropdown(choices, value=None, label="From the Hub", elem_id="bring-name", interactive=True)
+        # Any name may be written, so that one that is not on the list gets the sentence that says so.
+        return gr.Dropdown(
+            choices,
+            value=None,
+            label="From the Hub",
+            allow_custom_value=True,
+            elem_id="bring-name",
+            interactive=True,
+        )
     return gr.Textbox(label="Name or path", info=_HINTS, lines=1, max_lines=1, elem_id="bring-name", interactive=True)
 
 

@@ -11,7 +11,7 @@ from studio.overview import described
 from studio.panels import default_panels, kinds_of
 from studio.service import Look, Service, vision_grid
 from studio.store import BoundedStore
-from studio.uploads import Upload
+from studio.upload import Upload
 
 PICTURE_BYTES = 128 * 2**20
 
@@ -51,6 +51,7 @@ def view_value(
         "source": {"path": str(upload.file), "meta": {"_type": "gradio.FileData"}},
         "height": shown.height,
         "width": shown.width,
+        "window": list(window),
         "mask": marked,
         "note": _window_note(size, window),
         "left": left.name,

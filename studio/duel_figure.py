@@ -1,83 +1,131 @@
-"""What a duel of maps found, as figures and as a table with its controls beside every area."""
+"""What a duel of maps found, as a chart and as a table with its controls beside every area."""
 
 import html
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
-from studio.duel import CONTROLS, DIFFERENCE, RANDOM, SHUFFLED, Curves, Side
+import numpy as np
 
-_INK, _GRID = "#84909c", "rgba(128,128,128,.22)"
+from studio.chart import Axis, Cell, Chart, Curve, Dash, Plot, Table
+from studio.duel import CONTROLS, DIFFERENCE, RANDOM, SEEDS, SHUFFLED, Curves, Side
+from studio.strip import Fact
+
+Kind = Literal["deletion", "insertion"]
+NOTE = (
+    "Areas are the mean cosine over the curve: lower is better for deletion, higher for insertion. “Beyond random” is "
+    f"more than two standard deviations of {SEEDS} random orders. “A2 shuffled” is the same difference "
+    f"with A2 permuted over the patches, {SEEDS} fixed shuffles: where A1 − λA2 is not beyond it, it owes nothing to "
+    "what A2 knows of the picture. Areas of two models are not comparable, since their cosines have different ranges; "
+    "compare each with its own controls. One picture is no evidence."
+)
+
 # Of one model's hue and of clearly different lightness and dash, so that neither hue nor dash alone has to tell.
 _HUES = (("#c4601c", "#e8a06a", "#8f5a34"), ("#0d8a83", "#58bdb4", "#4a7fc0"))
-_DASHES = ("solid", "dash", "dot")
+_DASHES: tuple[Dash, ...] = ("solid", "dash", "dot")
 BAND = "Bands: two standard deviations of the controls, over random orders and over shuffles of A2"
-# Of each control, for either model: its colour with a gap for the opacity, and its dash.
-_CONTROLS = {
-    RANDOM: (("rgba(196,96,28,{})", "rgba(13,138,131,{})"), "dashdot"),
-    SHUFFLED: (("rgba(158,120,96,{})", "rgba(96,140,138,{})"), "longdashdot"),
+# Of each control, for either model: its colour and its dash.
+_CONTROLS: dict[str, tuple[tuple[str, str], Dash]] = {
+    RANDOM: (("#c4601c", "#0d8a83"), "dashdot"),
+    SHUFFLED: (("#9e7860", "#608c8a"), "longdashdot"),
 }
+KINDS: tuple[Kind, ...] = ("deletion", "insertion")
+_COLUMNS = (
+    *("model", "title", "map", "row", "test", "area", "area_sd", "random", "random_sd", "a2_shuffled"),
+    *("a2_shuffled_sd", "beyond_random", "beyond_a2_shuffled", "cosine_whole", "cosine_bare"),
+)
 
 
-def curve_figure(sides: Sequence[Side], kind: str, title: str) -> Any:
-    """The deletion or insertion curves of all maps, with a band of two standard deviations about each control."""
-    import plotly.graph_objects as go
+def duel_chart(sides: Sequence[Side], prompt: str, depth: str, baseline: str) -> Chart:
+    """The deletion and the insertion curves of all maps, with a band about each control.
 
-    figure = go.Figure()
+    `model0_deletion` (maps, K + 1) are the first model's curves in the order of its rows in the table, at `share`
+    (K + 1,) of the patches, `model0_deletion_sd` their standard deviations over orders, 0 where there is one order.
+    """
+    steps = len(sides[0].curves[0].deletion)
+    arrays = {"share": np.linspace(0, 1, steps)}
+    for at, side in enumerate(sides):
+        for kind in (*KINDS, "deletion_sd", "insertion_sd"):
+            arrays[f"model{at}_{kind}"] = np.stack([getattr(curves, kind) for curves in side.curves])
+    return Chart(
+        f"Faithfulness duel: “{prompt}”, {depth}, taken out: {baseline}",
+        tuple(_plot(sides, kind, f"{kind.capitalize()}: “{prompt}”") for kind in KINDS),
+        (NOTE, *dict.fromkeys(text for side in sides for text in side.skipped)),
+        arrays,
+        Table(_COLUMNS, tuple(row for at, side in enumerate(sides) for row in _numbers(at, side))),
+    )
+
+
+def _plot(sides: Sequence[Side], kind: Kind, title: str) -> Plot:
+    found: list[Curve] = []
     for hue, side in enumerate(sides):
         maps = [curves.name for curves in side.curves if curves.name not in CONTROLS]
         for curves in side.curves:
             y, spread = getattr(curves, kind), getattr(curves, f"{kind}_sd")
-            x = [100 * step / (len(y) - 1) for step in range(len(y))]
-            name = html.escape(f"{curves.name} · {side.title}")
+            x = np.linspace(0, 100, len(y))
+            name = f"{curves.name} · {side.title}"
             if curves.name in CONTROLS:
                 colours, dash = _CONTROLS[curves.name]
-                colour = colours[hue]
-                band = [*(y + 2 * spread), *(y - 2 * spread)[::-1]]
-                figure.add_trace(
-                    go.Scatter(
-                        x=[*x, *x[::-1]],
-                        y=band,
-                        fill="toself",
-                        fillcolor=colour.format(0.13),
-                        line={"width": 0},
-                        hoverinfo="skip",
-                        showlegend=False,
-                        legendgroup=name,
-                        mode="lines",
-                    )
-                )
-                line = {"color": colour.format(0.75), "width": 1.4, "dash": dash}
+                found.append(Curve(name, x, y, colours[hue], dash, 1.4, 2 * spread, 0.75))
             else:
-                place = maps.index(curves.name)
-                line = {"color": _HUES[hue][place % 3], "width": 2.2, "dash": _DASHES[place % 3]}
-            figure.add_trace(
-                go.Scatter(
-                    x=x,
-                    y=y,
-                    name=name,
-                    legendgroup=name,
-                    mode="lines",
-                    line=line,
-                    hovertemplate="%{x:.0f} % of patches<br>cos %{y:.3f}<extra>" + name + "</extra>",
+                place = maps.index(curves.name) % 3
+                found.append(Curve(name, x, y, _HUES[hue][place], _DASHES[place], 2.2))
+    word = "taken out" if kind == "deletion" else "put in"
+    facts = tuple(fact for side in sides for fact in _areas(side, kind))
+    better = "lower is better" if kind == "deletion" else "higher is better"
+    return Plot(
+        title,
+        Axis(f"patches {word}, %", 0),
+        Axis("cosine similarity", 3),
+        tuple(found),
+        subtitle=BAND,
+        measured=f"area under the curve, {better}",
+        facts=facts,
+        controls=("random order", "A2 shuffled"),
+    )
+
+
+def _areas(side: Side, kind: Kind) -> list[Fact]:
+    """The areas of the maps beside those of the controls, each with its spread."""
+    known = {curves.name: curves for curves in side.curves}
+    at, found = KINDS.index(kind), []
+    for curves in side.curves:
+        if curves.name not in CONTROLS:
+            beside = known.get(SHUFFLED) if curves.name == DIFFERENCE else None
+            shuffled = "" if beside is None else _spread_about(beside, at)
+            value, random = _number(curves.areas[at]), _spread_about(known[RANDOM], at)
+            found.append(Fact(f"{curves.name} · {side.title}", value, (random, shuffled)))
+    return found
+
+
+def _numbers(at: int, side: Side) -> list[tuple[Cell, ...]]:
+    """A line for each map and test; those of the controls' orders too, and beside each map its controls."""
+    known = {curves.name: curves for curves in side.curves}
+    rows: list[tuple[Cell, ...]] = []
+    for row, curves in enumerate(side.curves):
+        own = curves.name not in CONTROLS
+        beside = known.get(SHUFFLED) if curves.name == DIFFERENCE else None
+        for place, kind in enumerate(KINDS):
+            shuffled = (None, None) if beside is None else (beside.areas[place], beside.areas_sd[place])
+            random = (known[RANDOM].areas[place], known[RANDOM].areas_sd[place])
+            rows.append(
+                (
+                    *(at, side.title, curves.name, row, kind, curves.areas[place], curves.areas_sd[place]),
+                    *(random if own else (None, None)),
+                    *shuffled,
+                    _yes(_beyond(curves, known[RANDOM])[place]) if own else "",
+                    "" if beside is None else _yes(_beyond(curves, beside)[place]),
+                    side.cosine,
+                    side.bare,
                 )
             )
-    figure.update_layout(
-        title={"text": html.escape(title), "font": {"size": 14}, "subtitle": {"text": BAND, "font": {"size": 11}}},
-        height=440,
-        margin={"l": 56, "r": 12, "t": 56, "b": 44},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": _INK, "size": 12, "family": "IBM Plex Sans, system-ui, sans-serif"},
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font": {"size": 11}},
-        hovermode="closest",
-    )
-    word = "taken out" if kind == "deletion" else "put in"
-    figure.update_xaxes(title=f"patches {word}, %", gridcolor=_GRID, zeroline=False)
-    figure.update_yaxes(title="cosine similarity", gridcolor=_GRID, zeroline=False)
-    return figure
+    return rows
 
 
-def areas_table(sides: Sequence[Side], picture: str, heading: str, note: str) -> str:
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def areas_table(sides: Sequence[Side], picture: str, heading: str, note: str = NOTE) -> str:
     """The areas as HTML, every text escaped; a map that lies within the random orders is said to.
 
     Args:
@@ -135,11 +183,15 @@ def _spread_about(curves: Curves, kind: int) -> str:
 
 def _verdict(curves: Curves, control: Curves) -> str:
     """In which of the two tests the map is better than the control by more than twice the control's spread."""
-    better = (
+    said = {(True, True): "in both", (True, False): "deletion only", (False, True): "insertion only"}
+    return said.get(_beyond(curves, control), "no")
+
+
+def _beyond(curves: Curves, control: Curves) -> tuple[bool, bool]:
+    return (
         control.areas[0] - curves.areas[0] > 2 * control.areas_sd[0],
         curves.areas[1] - control.areas[1] > 2 * control.areas_sd[1],
     )
-    return {(True, True): "in both", (True, False): "deletion only", (False, True): "insertion only"}.get(better, "no")
 
 
 def _number(value: float) -> str:

@@ -11,7 +11,7 @@ from models.relevance import Rule
 from studio.attribution import drained
 from studio.explain_control import explain_shuffled
 from studio.explaining import Explanation, explain
-from studio.fields import filled_whole
+from studio.filled import filled_whole
 from studio.methods import (
     GradientShap,
     IntegratedGradients,
@@ -25,7 +25,7 @@ from studio.methods import (
     passes,
 )
 from studio.service import Service, vision_grid
-from studio.uploads import Upload
+from studio.upload import Upload
 
 RELEVANCE, IG, SHAP, OCCLUSION, LAYER_IG, CAM = "relevance", "ig", "shap", "occlusion", "layer_ig", "cam"
 # Which settings a method has.

@@ -15,6 +15,7 @@ from models.statistics import positive_part
 from studio.explaining import Explanation, Scores, by_patch
 from studio.measures import Objects
 from studio.methods import Method, Relevance, described, unit_of
+from studio.scored_texts import ScoredText, WordScale, word_scale
 from studio.service import Look, vision_grid
 from studio.shuffled_runs import RUN_SO
 from studio.strip import Fact, MapPanel, Strip, measured, strip_over
@@ -32,7 +33,7 @@ UNIFORM, SHUFFLED = "uniform", "A2 shuffled"
 
 
 def explanations_strip(image: Image.Image, explanations: Sequence[Explanation], method: Method, detail: str) -> Strip:
-    """A map strip: a panel for each prompt and model, all on one scale.
+    """A map strip: a panel for each prompt and model, all on one scale, and the words of each.
 
     Args:
         image: the picture, upright RGB.
@@ -49,22 +50,35 @@ def explanations_strip(image: Image.Image, explanations: Sequence[Explanation], 
     if any(explanation.shuffled for explanation in explanations):
         note = f"{note.strip()}\n“{SHUFFLED}”: {RUN_SO}."
     panels = [_panel(explanation, detail, unit_of(method)) for explanation in explanations]
-    return strip_over(image, panels, note.strip(), together=2)
+    texts = scored_texts(explanations, unit_of(method))
+    return strip_over(image, panels, note.strip(), together=2, texts=texts)
+
+
+def scored_texts(explanations: Sequence[Explanation], unit: str) -> tuple[ScoredText, ...]:
+    """The words of explanations, in their order."""
+    return tuple(
+        ScoredText(
+            each.prompt,
+            each.look.model.title,
+            each.pieces,
+            each.words.values,
+            unit,
+            each.words.layers,
+            tuple(filter(None, (*each.remarks.clauses, each.words.message))),
+        )
+        for each in explanations
+    )
 
 
 def words_html(explanations: Sequence[Explanation], unit: str) -> str:
     """The tokens of each prompt with their scores for each model, on one scale over all; every text is escaped."""
-    known = [scores.values for scores in (each.words for each in explanations) if scores.values is not None]
-    finite = np.concatenate([np.abs(values[np.isfinite(values)]) for values in known] or [np.zeros(0)])
-    top = float(finite.max()) if finite.size else 0.0
-    power = min(0, math.floor(math.log10(top)) + 1) if top > 0 else 0
-    power = 0 if power >= -1 else power
-    prompts = dict.fromkeys(each.prompt for each in explanations)
+    texts = scored_texts(explanations, unit)
+    scale = word_scale(texts)
     parts = []
-    for prompt in prompts:
-        lines = "".join(_words_of(each, top, power) for each in explanations if each.prompt == prompt)
+    for prompt in dict.fromkeys(each.text for each in texts):
+        lines = "".join(_words_of(each, scale) for each in texts if each.text == prompt)
         parts.append(f"<section><h4>“{html.escape(prompt)}”</h4>{lines}</section>")
-    times = f", in 10<sup>{_minus(power)}</sup>" if power else ""
+    times = f", in 10<sup>{_minus(scale.power)}</sup>" if scale.power else ""
     legend = (
         f'<p class="ex-note">Words: {html.escape(unit)}{times}; one scale for all words. '
         '<span class="ex-key ex-plus">speaks for the match</span> <span class="ex-key ex-minus">against it</span></p>'
@@ -156,28 +170,22 @@ def _run_numbers(scores: Scores, look: Look) -> tuple[float, float]:
     return _object_numbers(values if values.shape == (grid.rows, grid.cols) else by_patch(values, grid), look.objects)
 
 
-def _words_of(explanation: Explanation, top: float, power: int) -> str:
-    scores, title = explanation.words, html.escape(explanation.look.model.title)
-    head = f'<div class="ex-of">{title}<i>{html.escape(scores.layers)}</i></div>'
-    said = [*explanation.remarks.clauses, scores.message]
-    warnings = "".join(f'<div class="zs-warn">{html.escape(text)}</div>' for text in said if text)
-    if scores.values is None:
+def _words_of(each: ScoredText, scale: WordScale) -> str:
+    head = f'<div class="ex-of">{html.escape(each.of)}<i>{html.escape(each.layers)}</i></div>'
+    warnings = "".join(f'<div class="zs-warn">{html.escape(text)}</div>' for text in each.said)
+    if each.values is None:
         return f'<div class="ex-line">{head}<div>{warnings}</div></div>'
-    tokens = "".join(
-        _token(piece, float(value), top, power) for piece, value in zip(explanation.pieces, scores.values, strict=True)
-    )
+    tokens = "".join(_token(piece, float(value), scale) for piece, value in zip(each.pieces, each.values, strict=True))
     return f'<div class="ex-line">{head}<div><ol class="ex-tokens">{tokens}</ol>{warnings}</div></div>'
 
 
-def _token(piece: str, value: float, top: float, power: int) -> str:
+def _token(piece: str, value: float, scale: WordScale) -> str:
     """One token over its number; its colour says the same as the number."""
     if not math.isfinite(value):
         return f'<li class="ex-bare"><b>{html.escape(piece)}</b><span>&nbsp;</span></li>'
-    weight = abs(value) / top if top > 0 else 0.0
     side = "ex-minus" if value < 0 else "ex-plus"
-    shown = round(value / 10.0**power, 2)
-    figure = _minus(f"{shown:+.2f}") if shown else "0" if value == 0 else "≈ 0"
-    return f'<li class="{side}" style="--w:{weight:.3f}"><b>{html.escape(piece)}</b><span>{figure}</span></li>'
+    style = f"--w:{scale.share(value):.3f}"
+    return f'<li class="{side}" style="{style}"><b>{html.escape(piece)}</b><span>{scale.written(value)}</span></li>'
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +28,7 @@ from studio.render.readings import Relevances, Spoken, readings_of
 from studio.render.vector import svg_text
 from studio.service import Look, Service
 from studio.speaking import RelevanceAsked, RelevanceStore
-
-if TYPE_CHECKING:  # the page's library, which the command line does not need
-    from studio.uploads import Upload
+from studio.upload import Upload
 
 Answers = Callable[[RelevanceAsked], Mapping[str, Any] | None]
 _PATIENCE = 20.0
@@ -129,7 +127,7 @@ def _with_known_controls(view: View, token: str, relevance: RelevanceStore) -> V
 
 
 def take_away_server(
-    service: Service, find_picture: "Callable[[str], Upload | None]", relevance: RelevanceStore
+    service: Service, find_picture: Callable[[str], Upload | None], relevance: RelevanceStore
 ) -> Callable[[Any], dict[str, str]]:
     """The function that the browser calls to take away what it shows. It never runs a model; anyone can call it.
 
@@ -156,7 +154,7 @@ def take_away_server(
 
 def _taken(
     service: Service,
-    find_picture: "Callable[[str], Upload | None]",
+    find_picture: Callable[[str], Upload | None],
     relevance: RelevanceStore,
     token: str,
     view: View,

@@ -1,34 +1,14 @@
-"""Numbers as the page's fields send them: a field that a person emptied sends nothing."""
+"""Sliders that a person can type into, and what they make of what is typed."""
 
-import math
 from abc import ABCMeta
 from typing import Any
 
 import gradio as gr
 
-from models import StudioError
 from studio.failures import told
+from studio.filled import filled
 
-
-def filled(value: Any, field: str) -> float:
-    """The number in a field.
-
-    Raises:
-        StudioError: the field is empty, or holds no finite number.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        got = "is empty" if value is None else f"holds {str(value)[:40]!r}, which is no number"
-        raise StudioError(f"The field “{field}” {got}: write a number.")
-    return value
-
-
-def filled_whole(value: Any, field: str) -> int:
-    """The nearest whole number to that in a field.
-
-    Raises:
-        StudioError: as `filled`.
-    """
-    return round(filled(value, field))
+MOST_LAYERS = 64
 
 
 @told
@@ -51,3 +31,8 @@ def number_slider(minimum: float, maximum: float, value: float, **settings: Any)
     each key; this one takes the nearest value that it has, which is what its box will show when the person leaves it.
     """
     return _Slider(minimum, maximum, value, **settings)
+
+
+def layer_slider(label: str, **settings: Any) -> gr.Slider:
+    """A slider of layers that stands at the last one, however many there are: whoever fills it knows the models."""
+    return number_slider(0, MOST_LAYERS, MOST_LAYERS, step=1, label=label, interactive=True, **settings)

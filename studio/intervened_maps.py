@@ -14,7 +14,7 @@ from studio.intervening import Outcome, Refused, cosines
 from studio.measures import SHUFFLES, difference_measures, plain_measures, shuffled_measures
 from studio.service import Look, vision_grid
 from studio.strip import Fact, MapPanel, Strip, measured, strip_over
-from studio.uploads import Upload
+from studio.upload import Upload
 
 Part = Literal["weights", "a1", "subtracted"]
 CONTROL = "A2 shuffled"

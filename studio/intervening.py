@@ -15,7 +15,7 @@ from models import LoadedModel, Recording, StudioError, record
 from models.intervention import Edit, intervene
 from studio.changes import Change, checked_change, edits_of, words_of
 from studio.service import Look, Service
-from studio.uploads import Upload
+from studio.upload import Upload
 from studio.zeroshot import Prompt
 
 

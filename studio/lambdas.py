@@ -41,6 +41,7 @@ class Run:
         log: λ over its steps, or None where only the end is known, or nothing.
         final: λ of each layer at its end by tower, where there is no log.
         kept: its checkpoints, the earliest first.
+        model: the model of this page that it is of, "" for a log or a folder that a person gave.
     """
 
     key: str
@@ -49,6 +50,25 @@ class Run:
     log: LambdaLog | None = None
     final: dict[str, tuple[float, ...]] = field(default_factory=dict)
     kept: tuple[Kept, ...] = ()
+    model: str = ""
+
+    @property
+    def curved(self) -> bool:
+        """Whether there is anything to draw of it."""
+        return bool(self.final) or (self.log is not None and any(self.log.towers[tower].lam for tower in TOWERS))
+
+
+@dataclass(frozen=True)
+class LambdaRuns:
+    """Runs side by side, to be taken away; how they are drawn is chosen when they are."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, about: a number is an object of Python's."""
+        towers = [tower for run in self.runs if run.log is not None for tower in run.log.towers.values()]
+        return 40 * sum(len(tower.steps) * (2 + tower.layers * (3 if tower.terms else 1)) for tower in towers)
 
 
 def runs_of(service: Service, names: Sequence[str], logs: Sequence[Path], folders: Sequence[str]) -> tuple[Run, ...]:
@@ -87,16 +107,21 @@ def run_of_model(service: Service, name: str) -> Run:
     title, folder = service.title(name), service.folder(name)
     path = None if folder is None else find_log(folder)
     if folder is not None and path is not None:
-        run = _of_log(name, title, path, _kept(folder, path))
-        if run.log is not None and any(run.log.towers[tower].lam for tower in TOWERS):
-            return replace(run, kept=(*run.kept, Kept(run.log.last[0], name)))
+        run = run_of_log(name, title, path, _kept(folder, path))
+        if run.log is not None and run.curved:
+            return replace(run, kept=(*run.kept, Kept(run.log.last[0], name)), model=name)
     model = service.model(name)
-    final = {tower.name: values for tower in (model.vision, model.text) if (values := tower.lambdas()) is not None}
-    return Run(name, title, _without_log(model, final, logged=path is not None), None, final, (Kept(0, name),))
+    final = final_of(model)
+    return Run(name, title, _without_log(model, final, logged=path is not None), None, final, (Kept(0, name),), name)
+
+
+def final_of(model: LoadedModel) -> dict[str, tuple[float, ...]]:
+    """λ of each layer as the model has it, by tower; none for towers without one number a layer."""
+    return {tower.name: values for tower in (model.vision, model.text) if (values := tower.lambdas()) is not None}
 
 
 def _of_sent(path: Path) -> Run:
-    return _of_log(f"log:{path.parent.name}/{path.name}", path.name, path, ())
+    return run_of_log(f"log:{path.parent.name}/{path.name}", path.name, path, ())
 
 
 def run_of_folder(service: Service, text: str) -> Run:
@@ -111,13 +136,18 @@ def run_of_folder(service: Service, text: str) -> Run:
         raise StudioError(f"{text!r} holds no {LOG}: name the folder of a training run.")
     folder = path.parent
     kept = _kept(folder, path)
-    run = _of_log(str(folder), folder.name, path, kept)
+    run = run_of_log(str(folder), folder.name, path, kept)
     if (folder / CHECKPOINT / CONFIG).is_file() and run.log is not None:
         kept = (*kept, Kept(run.log.last[0], "", folder / CHECKPOINT))
     return replace(run, kept=kept)
 
 
-def _of_log(key: str, title: str, path: Path, kept: tuple[Kept, ...]) -> Run:
+def run_of_log(key: str, title: str, path: Path, kept: tuple[Kept, ...]) -> Run:
+    """A run by its log.
+
+    Raises:
+        StudioError: the log cannot be read, or holds no step.
+    """
     log = read_log(path)
     said = []
     if log.bad_lines:
@@ -150,9 +180,15 @@ def _without_log(model: LoadedModel, final: dict[str, tuple[float, ...]], *, log
     return f"Only the final λ is known, drawn as dots: {why}."
 
 
-def chart_value(runs: Sequence[Run]) -> dict[str, Any]:
-    """The value of `studio.viewer.lambda_chart`: plain numbers with five digits, series by layer."""
-    return {"runs": [_plain(run) for run in runs]}
+def chart_value(runs: Sequence[Run], take: str = "", taken: Sequence[int] = ()) -> dict[str, Any]:
+    """The value of `studio.viewer.lambda_chart`: plain numbers with five digits, series by layer.
+
+    Args:
+        runs: what is shown.
+        take: the name by which it can be taken away, "" where it cannot.
+        taken: the places of those runs that the name stands for.
+    """
+    return {"runs": [_plain(run) for run in runs], "take": take, "taken": list(taken)}
 
 
 def _plain(run: Run) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from models import StudioError
 from studio.asked import LONGEST_TEXT, alpha_asked
+from studio.overview import OVERS
+from studio.overview_statistics import STATISTICS
 from studio.panels import FEWEST, MOST, SOURCES, Known, Panel, checked_panel
 
 # The viewer writes the same keys (viewer/link.js).
@@ -19,6 +21,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "ramp": ("linear", "root"),
     "drawing": ("patches", "smooth"),
     "aside": ("none", "sinks", "prefix"),
+    "overview": tuple(each.name for each in STATISTICS),
+    "over": OVERS,
 }
 _RULES = {
     "layer": "a whole number from 0",

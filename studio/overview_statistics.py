@@ -192,6 +192,7 @@ STATISTICS: tuple[Statistic, ...] = (
         "support",
         "Number of keys whose weight is not exactly 0.",
         lambda rows: statistics.support(rows.weights).float(),
+        cleaning=True,
     ),
     Statistic(
         "zeros",
@@ -199,6 +200,7 @@ STATISTICS: tuple[Statistic, ...] = (
         "Share of keys whose weight is exactly 0; none under softmax.",
         lambda rows: statistics.zero_fraction(rows.weights),
         percent=True,
+        cleaning=True,
     ),
     Statistic(
         "epsilon",

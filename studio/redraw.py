@@ -120,11 +120,14 @@ def _loaded(source: str, found: Found) -> LoadedModel:
     return replace(model, title=found.title) if same else model
 
 
-def differences(then: tuple[Picture, Sequence[Found]], now: tuple[Picture, Sequence[Found]], *, anyway: bool) -> str:
+_Made = tuple[Picture | None, Sequence[Found]]
+
+
+def differences(then: _Made, now: _Made, *, anyway: bool) -> str:
     """Sentences for everything that is not as it was when the recipe was made, for the figure to say; "" for nothing.
 
     Args:
-        then: the picture and the models of the recipe.
+        then: the picture, None where it is of none, and the models of the recipe.
         now: those that are at hand.
         anyway: whether they may differ.
 
@@ -132,7 +135,7 @@ def differences(then: tuple[Picture, Sequence[Found]], now: tuple[Picture, Seque
         StudioError: they differ and may not.
     """
     said = []
-    if now[0].sha256 != then[0].sha256:
+    if now[0] is not None and then[0] is not None and now[0].sha256 != then[0].sha256:
         said.append(
             f"The picture is not that of the recipe: its pixels have sha256 {now[0].sha256[:12]}…, "
             f"the recipe's {then[0].sha256[:12]}…."

@@ -1,4 +1,4 @@
-"""The maps of a tab drawn again from their recipe, by the functions that the tab itself calls."""
+"""What a tab shows drawn again from its recipe, by the functions that the tab itself calls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,13 +9,16 @@ from PIL import Image
 
 from models import StudioError, open_picture
 from studio.examples import Example, picture_token
+from studio.lambda_again import runs_again
+from studio.lambda_recipe import LambdaSettings
 from studio.recipe import Picture
 from studio.redraw import differences, picture_given, service_for
-from studio.strip_files import strip_files
+from studio.tab_again import result_again
 from studio.tab_recipe import TabRecipe
-from studio.tab_settings import strip_again
+from studio.tab_settings import picture_of
 from studio.take_strip import tab_recipe
-from studio.uploads import Upload
+from studio.taken_files import files_of
+from studio.upload import Upload
 
 
 def redraw_tab(
@@ -24,6 +27,7 @@ def redraw_tab(
     files: Mapping[str, Path],
     sources: Mapping[str, str] | None = None,
     *,
+    logs: Sequence[Path] = (),
     anyway: bool = False,
 ) -> dict[str, bytes]:
     """The files of a recipe, by running its models on its picture.
@@ -34,14 +38,18 @@ def redraw_tab(
         files: "picture", where it is none of those; "mask", the one that was uploaded; "other", the picture whose A2
             was put in.
         sources: model name -> what `load_model` takes, for models that somebody brought.
-        anyway: draw although pictures or weights are not those of the recipe; the figure then says so.
+        logs: of runs, where they do not lie with a model.
+        anyway: draw although pictures, weights or logs are not those of the recipe; the figure then says so.
 
     Raises:
-        StudioError: a picture or a model is not at hand, or is not that of the recipe.
+        StudioError: a picture, a model or a log is not at hand, or is not that of the recipe.
     """
     service = service_for(recipe.models, examples, sources or {})
-    image = picture_given(recipe.picture, examples, files.get("picture"))
-    drawn = Picture(picture_token(image), image.width, image.height, recipe.picture.name)
+    upload = None
+    if recipe.picture is not None:
+        image = picture_given(recipe.picture, examples, files.get("picture"))
+        upload = Upload(image, Path(recipe.picture.name))
+    drawn = None if upload is None else picture_of(upload)
     said: list[str] = []
     found: dict[str, Any] = {}
 
@@ -57,10 +65,15 @@ def redraw_tab(
 
     again = tab_recipe(service, drawn, recipe.settings, recipe.style)
     differing = differences((recipe.picture, recipe.models), (again.picture, again.models), anyway=anyway)
-    strip = strip_again(service, Upload(image, Path(recipe.picture.name)), recipe.settings, give)
+    if isinstance(recipe.settings, LambdaSettings):
+        result, now, others = runs_again(service, recipe.settings, logs, anyway=anyway)
+        said += others
+        found["runs"] = now.runs
+    else:
+        result = result_again(service, upload, recipe.settings, give)
     # What was given instead is named by the recipe that is written now.
     again = replace(again, settings=replace(recipe.settings, **found))
-    return strip_files(strip, again, " ".join(filter(None, [differing, *said])))
+    return files_of(result, again, " ".join(filter(None, [differing, *said])))
 
 
 def _given(what: str, wanted: Picture | str, examples: Sequence[Example], file: Path | None) -> Image.Image:

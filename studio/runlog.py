@@ -1,6 +1,7 @@
 """λ over training, read from the step log that a training run writes."""
 
 import functools
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -49,11 +50,12 @@ class TowerLambdas:
 
 @dataclass(frozen=True)
 class LambdaLog:
-    """Both towers of a run, its last step, and how many lines of its log could not be read."""
+    """Both towers of a run, its last step, how many lines of its log could not be read, and the file's sha256."""
 
     towers: dict[str, TowerLambdas]
     last: tuple[int, int]
     bad_lines: int
+    sha256: str
 
 
 def find_log(folder: Path) -> Path | None:
@@ -82,7 +84,8 @@ def _read(path: Path, _changed: int, size: int) -> LambdaLog:
             f"{path.name} has {size / 2**20:.0f} MB, and logs of at most {MOST_BYTES // 2**20} MB are read: keep every "
             "tenth line of it."
         )
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    data = path.read_bytes()
+    lines = data.decode("utf-8", "replace").splitlines()
     steps = [_step(line) for line in lines if line.strip()]
     good = [step for step in steps if step is not None]
     if not good:
@@ -92,6 +95,7 @@ def _read(path: Path, _changed: int, size: int) -> LambdaLog:
         {tower: _tower(good, tower) for tower in TOWERS},
         (int(last.get("step", len(good))), last["samples"]),
         len(steps) - len(good),
+        hashlib.sha256(data).hexdigest(),
     )
 
 

@@ -20,6 +20,7 @@ from models.layout import TokenGrid
 from models.localisation import patch_coverage
 from models.zoo import SHIPPED
 from studio.examples import Example, picture_token
+from studio.kept_runs import KeptRuns, RunKey
 from studio.measures import Objects, objects_of
 from studio.public import Policy, policy_of
 from studio.registry import Entry, Registry
@@ -84,6 +85,8 @@ class Service:
             self.registry.start_with(name, Entry(_title(folder, name), folder, partial(load_model, source)))
         # The line in which long runs of all pages wait.
         self.turns = Turns()
+        # Runs that were left before their end, for those who ask for the same again.
+        self.kept = KeptRuns(self._looks_of)
         # What tabs show, for those who want to take it away.
         self.strips = StripStore()
         self._examples = {example.token: example for example in examples if example.mask is not None}
@@ -176,7 +179,13 @@ class Service:
     def _forget(self, name: str) -> None:
         """What a model did goes when the model goes, since it holds the weights too."""
         self.looks.drop(lambda key: key[0] == name)
+        self.kept.forget(name)
         self._tell(name, None)
+
+    def _looks_of(self, key: RunKey) -> int:
+        """Bytes of what models did with the picture of a run, which the run may hold when it is let go here."""
+        looks = [self.looks.get((name, key.token)) for name in dict.fromkeys(key.names)]
+        return sum(int(look.recording.nbytes * _WITH_PROJECTIONS) for look in looks if look is not None)
 
     def _tell(self, name: str, token: str | None) -> None:
         for follower in self._followers:

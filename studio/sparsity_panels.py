@@ -203,10 +203,17 @@ def _facts(own: Numbers, controls: Sequence[Numbers | None], signed: bool) -> tu
     def beside(name: str) -> list[float | None]:
         return [None if other is None else getattr(other, name) for other in controls]
 
-    kept = "Keys with a weight other than exactly zero."
+    others = beside("support")
     facts = [
-        Fact("support", f"{own.support:.0f} of {own.keys}", meaning=kept, number=own.support),
-        measured("zeros", own.zeros, percent, (), "Share of the keys whose weight is exactly zero."),
+        Fact(
+            "support",
+            f"{own.support:.0f} of {own.keys}",
+            tuple("" if other is None else f"{other:.1f}".removesuffix(".0") for other in others),
+            "Keys with a weight other than exactly zero.",
+            own.support,
+            tuple(others),
+        ),
+        measured("zeros", own.zeros, percent, beside("zeros"), "Share of the keys whose weight is exactly zero."),
         measured(
             "entropy, positive" if signed else "entropy",
             own.entropy,

@@ -9,9 +9,14 @@ from PIL import Image
 
 from models import StudioError
 from studio.remarks import remarks_on
-from studio.service import Look
-from studio.sparsity import RULE_MEANS, Asked, Rule, run_with
-from studio.zeroshot import Prompt
+from studio.service import Look, Service
+from studio.sparsity import RULE_MEANS, RULES, Asked, Rule, read_out, run_with
+from studio.sparsity_sides import Controls, Side, settings_words, sides_of
+from studio.strip import Table
+from studio.upload import Upload
+from studio.zeroshot import Prompt, parse_prompts
+
+COLUMNS = ("model", "class", "run", "cosine", "probability", "message")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,51 @@ class Answers:
     title: str
     runs: tuple[Answer, ...]
     remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answers so far.
+
+    Attributes:
+        shown: tables of all models, as HTML.
+        table: the same for those who count on.
+        said: how far it is, "" at the end.
+    """
+
+    shown: str
+    table: Table
+    said: str
+
+
+def answers_shown(service: Service, upload: Upload, names: tuple[str, str], controls: Controls) -> Iterator[Answered]:
+    """What both models say of the typed classes with each rule, after each run; nothing where neither has such maps.
+
+    Raises:
+        StudioError: classes that cannot be read, or settings that make no sense for either model.
+    """
+    prompts = parse_prompts(controls.classes, controls.template)
+    sides = sides_of(service, upload, names, controls, None)
+    asked = [(side.look, side.asked) for side in sides if side.look is not None and _has_maps(side, controls.at)]
+    caption = (
+        f"Similarity to each class, with the model run as changed. {settings_words(sides, controls, 'intervention')}"
+    )
+    done: dict[int, Answers] = {}
+    for at, (look, changed) in enumerate(asked):
+        for answers in answers_of(look, upload.image, prompts, changed, RULES):
+            done[at] = answers
+            count, found = len(answers.runs), list(done.values())
+            ended = at + 1 == len(asked) and count == len(RULES)
+            said = "" if ended else f"{answers.title}: run {count} of {len(RULES)} …"
+            yield Answered(answers_html(prompts, found, caption), answers_table(prompts, found), said)
+
+
+def _has_maps(side: Side, layer: int) -> bool:
+    """Whether there is anything to run; the panel says why there is not."""
+    try:
+        return side.look is not None and read_out(side.look, side.asked).maps(layer) is not None
+    except StudioError:
+        return False
 
 
 def answers_of(
@@ -71,6 +121,21 @@ def answers_html(prompts: list[Prompt], sides: list[Answers], caption: str) -> s
     )
 
 
+def answers_table(prompts: list[Prompt], sides: list[Answers]) -> Table:
+    """The numbers of the same; no probability of one class alone."""
+    rows: list[tuple[str | float | None, ...]] = []
+    for side in sides:
+        for run in side.runs:
+            name = _run_name(run.rule)
+            if run.message:
+                rows.append((side.title, "", name, None, None, run.message))
+                continue
+            chances = run.probability if len(run.probability) > 1 else (None,) * len(prompts)
+            for prompt, cosine, chance in zip(prompts, run.cosine, chances, strict=True):
+                rows.append((side.title, prompt.label, name, cosine, chance, ""))
+    return Table("answers", COLUMNS, tuple(rows))
+
+
 def _table(prompts: list[Prompt], side: Answers) -> str:
     heads = "".join(
         f'<th scope="col" title="{html.escape(RULE_MEANS[run.rule])}">{_head(run.rule)}</th>' for run in side.runs
@@ -91,7 +156,11 @@ def _table(prompts: list[Prompt], side: Answers) -> str:
 
 
 def _head(rule: Rule) -> str:
-    return "as it is" if rule == "softmax" else html.escape(rule)
+    return html.escape(_run_name(rule))
+
+
+def _run_name(rule: Rule) -> str:
+    return "as it is" if rule == "softmax" else rule
 
 
 def _cell(run: Answer, at: int) -> str:

@@ -1,10 +1,11 @@
 """α from 1 to 2 on one row of attention: how support and localisation move, with the controls at each α. A readout."""
 
-import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
+
+from studio.chart import Axis, Cell, Chart, Curve, Dash, Plot, Table
 from studio.measures import Objects
 from studio.service import Look, vision_grid
 from studio.sparsity import Asked, Rule, queries_of, query_words, read_out
@@ -18,15 +19,15 @@ _MEASURES = {
     "inside": "mass in the object",
     "auroc": "AUROC",
 }
-_INK, _GRID = "#888", "rgba(128,128,128,.25)"
 _COLOURS = ("#d9722e", "#0e9a93")  # of the left and the right model, readable on white and on dark
-_DASHES = {
+_DASHES: dict[str, Dash] = {
     "entmax": "solid",
     "top-k": "dash",
     "matched entropy": "dashdot",
     "random keys": "dot",
     SHUFFLED: "longdashdot",
 }
+_COLUMNS = ("model", "title", "of", "alpha", "measure", *_DASHES)
 
 
 @dataclass(frozen=True)
@@ -87,53 +88,61 @@ def sweep_alpha(
         yield Curves(look.model.title, where, alphas[:done], found)
 
 
-def sweep_figure(curves: list[Curves]) -> Any:
-    """A Plotly figure: one small plot a measure, a colour a model, a dash a rule."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
+def alpha_chart(curves: Sequence[Curves], notes: Sequence[str]) -> Chart:
+    """One plot a measure, a colour a model, a dash a rule.
 
-    shown = {
-        name: title
-        for name, title in _MEASURES.items()
-        if any(value == value for model in curves for value in model.line("entmax", name))
-    }
-    columns = 2
-    figure = make_subplots(
-        rows=-(-len(shown) // columns), cols=columns, subplot_titles=list(shown.values()), vertical_spacing=0.18
-    )
+    `model0_alpha` (S,) are the first model's steps, and `model0_entmax_support` (S,) is one of its curves.
+
+    Args:
+        curves: of the models.
+        notes: what is to be said of all of them.
+    """
+    shown = [
+        name for name in _MEASURES if any(value == value for model in curves for value in model.line("entmax", name))
+    ]
+    arrays = {f"model{at}_alpha": np.array(model.alphas) for at, model in enumerate(curves)}
     for at, model in enumerate(curves):
         for rule in model.numbers:
-            for place, name in enumerate(shown):
-                figure.add_trace(
-                    go.Scatter(
-                        x=model.alphas,
-                        y=model.line(rule, name),
-                        name=html.escape(f"{model.title}: {rule}"),
-                        legendgroup=f"{at}{rule}",
-                        showlegend=place == 0,
-                        mode="lines+markers" if rule == "entmax" else "lines",
-                        line={
-                            "color": _COLOURS[at % 2],
-                            "width": 2.4 if rule == "entmax" else 1.5,
-                            "dash": _DASHES[rule],
-                        },
-                        marker={"size": 5},
-                        hovertemplate="α %{x}<br>%{y:.3f}",
-                    ),
-                    row=place // columns + 1,
-                    col=place % columns + 1,
+            for name in shown:
+                arrays[f"model{at}_{rule.replace(' ', '_').replace('-', '_')}_{name}"] = np.array(
+                    model.line(rule, name)
                 )
-    figure.update_layout(
-        height=250 * -(-len(shown) // columns) + 130,
-        margin={"l": 48, "r": 12, "t": 34, "b": 40},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": _INK, "size": 12, "family": "IBM Plex Sans, system-ui, sans-serif"},
-        legend={"orientation": "h", "y": -0.14, "yanchor": "top"},
+    return Chart(
+        "Sparse attention over α",
+        tuple(_plot(curves, name) for name in shown),
+        tuple(notes),
+        arrays,
+        Table(_COLUMNS, tuple(row for at, model in enumerate(curves) for row in _rows(at, model, shown))),
     )
-    figure.update_annotations(font={"size": 13, "color": _INK})
-    rows = -(-len(shown) // columns)
-    figure.update_xaxes(title="α", row=rows)
-    figure.update_xaxes(gridcolor=_GRID, zeroline=False, range=[1, 2])
-    figure.update_yaxes(gridcolor=_GRID, zeroline=False, range=[-0.03, 1.03])
-    return figure
+
+
+def _plot(curves: Sequence[Curves], measure: str) -> Plot:
+    drawn = tuple(
+        Curve(
+            f"{model.title}: {rule}",
+            np.array(model.alphas),
+            np.array(model.line(rule, measure)),
+            _COLOURS[at % 2],
+            _DASHES[rule],
+            2.4 if rule == "entmax" else 1.5,
+            dots=rule == "entmax",
+            group=f"{at}{rule}",
+        )
+        for at, model in enumerate(curves)
+        for rule in model.numbers
+    )
+    title = _MEASURES[measure]
+    return Plot(title[0].upper() + title[1:], Axis("α", 2, (1.0, 2.0)), Axis(title, 3, (-0.03, 1.03)), drawn)
+
+
+def _rows(at: int, model: Curves, shown: Sequence[str]) -> list[tuple[Cell, ...]]:
+    """A line for each α and measure: entmax, and beside it all that it is held against."""
+    lines = {(rule, name): model.line(rule, name) for rule in model.numbers for name in shown}
+    return [
+        (
+            *(at, model.title, model.where, alpha, _MEASURES[name]),
+            *(lines[rule, name][step] if rule in model.numbers else None for rule in _DASHES),
+        )
+        for step, alpha in enumerate(model.alphas)
+        for name in shown
+    ]

@@ -41,6 +41,10 @@ class Stops:
             while len(self._last) > PAGES:
                 self._last.popitem(last=False)
 
+    def stop_earlier(self, at: Any, request: gr.Request) -> None:
+        """End the runs that this page asked for before `at`, and none that it asked for at that very time."""
+        self.stop(math.nextafter(_milliseconds(at, 0.0), -math.inf), request)
+
     def asked(self, at: Any, request: gr.Request) -> bool:
         """Whether the run that this page asked for at `at` is to stop."""
         with self._lock:

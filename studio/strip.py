@@ -17,9 +17,11 @@ from models import StudioError
 from models.geometry import ImageGeometry
 from studio.examples import data_url
 from studio.frame import Box, on_preview, preview, shown_window
+from studio.scored_texts import ScoredText
 
 Kind = Literal["sequential", "signed", "classes"]
 NO_CLASS = 255  # stands for NaN where classes are sent as bytes
+_CELL_BYTES = 64  # what a cell of a table takes, a number as an object of Python
 COLOURS = 8  # how many classes get one of their own; further ones share a grey
 
 
@@ -103,6 +105,21 @@ class MapPanel:
                 )
 
 
+@dataclass(frozen=True)
+class Table:
+    """Numbers that belong to a strip and to none of its panels; taken away they are a file of their own.
+
+    Attributes:
+        name: of the file, without its ending.
+        columns: what stands over them.
+        rows: as many cells each; None and NaN are empty.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float | None, ...], ...]
+
+
 def no_map(title: str, of: str, geometry: ImageGeometry, message: str) -> MapPanel:
     """A panel that says why there is no map."""
     return MapPanel(title, of, np.full((1, 1), np.nan), geometry, message=message)
@@ -120,6 +137,9 @@ class Strip:
         classes: names of the classes, for panels of that kind.
         coloured: the classes that get a colour of their own.
         together: so many neighbours are not parted where a figure begins a new row.
+        texts: words with their scores, one text a panel; () where maps say nothing of words. The browser has them in
+            a component of their own.
+        tables: further numbers, which the browser has in components of their own.
     """
 
     shown: Image.Image
@@ -129,11 +149,16 @@ class Strip:
     classes: tuple[str, ...] = ()
     coloured: tuple[int, ...] = ()
     together: int = 1
+    texts: tuple[ScoredText, ...] = ()
+    tables: tuple[Table, ...] = ()
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, the texts apart."""
-        return 3 * self.shown.width * self.shown.height + sum(panel.values.nbytes for panel in self.panels)
+        """What it takes in memory, the words of people apart."""
+        values = [panel.values for panel in self.panels] + [each.values for each in self.texts]
+        held = sum(array.nbytes for array in values if array is not None)
+        cells = sum(len(table.columns) * len(table.rows) for table in self.tables)
+        return 3 * self.shown.width * self.shown.height + held + _CELL_BYTES * cells
 
 
 def strip_over(
@@ -143,6 +168,7 @@ def strip_over(
     classes: Sequence[str] = (),
     coloured: Sequence[int] | None = None,
     together: int = 1,
+    texts: Sequence[ScoredText] = (),
 ) -> Strip:
     """Panels over a picture.
 
@@ -154,6 +180,7 @@ def strip_over(
         coloured: the classes that get a colour of their own, as `coloured_classes` gives them for several strips that
             are to agree; those of these panels if not given.
         together: so many neighbours are not parted where a figure begins a new row.
+        texts: words with their scores, one text a panel.
 
     Raises:
         StudioError: no panel.
@@ -162,7 +189,8 @@ def strip_over(
         raise StudioError("There is no map to show: give at least one panel.")
     window = shown_window((image.height, image.width), [panel.geometry.seen_box for panel in panels])
     chosen = coloured_classes(panels, len(classes)) if coloured is None else coloured
-    return Strip(preview(image, window), window, tuple(panels), note, tuple(classes), tuple(chosen), together)
+    small, named = preview(image, window), tuple(classes)
+    return Strip(small, window, tuple(panels), note, named, tuple(chosen), together, tuple(texts))
 
 
 def strip_value(strip: Strip, take: str = "") -> dict[str, Any]:

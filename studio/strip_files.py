@@ -11,14 +11,15 @@ from studio.render.arrays import npz_bytes
 from studio.render.raster import png_bytes
 from studio.render.strip_figure import strip_figure
 from studio.render.vector import svg_text
-from studio.strip import Strip
+from studio.scored_texts import words_csv
+from studio.strip import Strip, Table
 from studio.tab_recipe import TabRecipe
 
 CSV_COLUMNS = ("panel", "title", "of", "measure", "value", "control", "control_is", "written", "control_written")
 
 
 def strip_files(strip: Strip, recipe: TabRecipe, note: str = "") -> dict[str, bytes]:
-    """The five files by their names; equal inputs give equal bytes.
+    """The files by their names, five and the words and tables where there are some; equal inputs give equal bytes.
 
     Args:
         strip: what is shown.
@@ -26,9 +27,9 @@ def strip_files(strip: Strip, recipe: TabRecipe, note: str = "") -> dict[str, by
         note: a further sentence for the figure's caption.
 
     Raises:
-        StudioError: no panel has a map; it says why, as the panel does.
+        StudioError: no panel has a map and no text a score; it says why, as the panel does.
     """
-    if all(panel.message for panel in strip.panels):
+    if all(panel.message for panel in strip.panels) and all(each.values is None for each in strip.texts):
         raise StudioError(strip.panels[0].message)
     drawn = strip_figure(strip, recipe, note)
     return {
@@ -36,6 +37,8 @@ def strip_files(strip: Strip, recipe: TabRecipe, note: str = "") -> dict[str, by
         "figure.svg": svg_text(drawn).encode("utf-8"),
         "arrays.npz": npz_bytes(strip_arrays(strip)),
         "numbers.csv": strip_numbers(strip).encode("utf-8", "replace"),
+        **({"words.csv": words_csv(strip.texts).encode("utf-8", "replace")} if strip.texts else {}),
+        **{f"{table.name}.csv": table_csv(table).encode("utf-8", "replace") for table in strip.tables},
         # Lone surrogates, as a raw request may hold them, can be written into no file.
         "recipe.json": recipe.text().encode("utf-8", "replace"),
     }
@@ -46,13 +49,15 @@ def strip_arrays(strip: Strip) -> dict[str, np.ndarray]:
 
     `panel0` (R, C) are the values of the first panel as they are drawn, NaN where there is none; for classes they are
     indices of the recipe's classes. `panel0_top_left_bottom_right` (R, C, 4) says where its cells lie, in pixels of the
-    picture. A panel without a map has none.
+    picture. A panel without a map has none. `panel0_words` (n,) are the scores of the tokens of its text, as words.csv
+    names them, NaN for tokens that are no words.
     """
     arrays: dict[str, np.ndarray] = {}
     for at, panel in enumerate(strip.panels):
         if not panel.message:
             arrays[f"panel{at}"] = panel.values
             arrays[f"panel{at}_top_left_bottom_right"] = cell_boxes(panel.geometry, *panel.values.shape)
+    arrays |= {f"panel{at}_words": each.values for at, each in enumerate(strip.texts) if each.values is not None}
     return {name: np.ascontiguousarray(values, dtype=np.float32) for name, values in arrays.items()}
 
 
@@ -85,6 +90,15 @@ def strip_numbers(strip: Strip) -> str:
             for control, name, written in beside or [("", "", "")]:
                 start = (at, panel.title, panel.of, fact.label, _digits(fact.number))
                 table.writerow((*start, control, name, fact.value, written))
+    return stream.getvalue()
+
+
+def table_csv(table: Table) -> str:
+    """A table as CSV, its numbers with seven digits."""
+    stream = io.StringIO()
+    written = csv.writer(stream, lineterminator="\n")
+    written.writerow(table.columns)
+    written.writerows([each if isinstance(each, str) else _digits(each) for each in row] for row in table.rows)
     return stream.getvalue()
 
 

@@ -1,9 +1,9 @@
-"""Strips of maps that pages show, kept for a while, so that they can be taken away as they are."""
+"""Strips, charts and what else pages show, kept for a while, so that they can be taken away as they are."""
 
 import secrets
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from models import StudioError
 from studio.recipe import Picture
@@ -13,31 +13,44 @@ from studio.tab_recipe import Settings
 
 STRIP_BYTES = 64 * 2**20
 _TEXT_BYTES = 16 * 2**10  # what the texts of a strip take, generously
-_GONE = "The server let go of these maps to save memory: make them again, then take them away."
+_GONE = "The server let go of what was shown here to save memory: make it again, then take it away."
+
+
+class Result(Protocol):
+    """What can be taken away: `studio.taken_files.files_of` knows each of them."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, about."""
+        ...
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A strip, and what it was made from."""
+    """A result, and what it was made from; `picture` is None where it is of none."""
 
-    strip: Strip
-    picture: Picture
+    result: Result
+    picture: Picture | None
     settings: Settings
 
 
 class StripStore:
-    """The strips that were shown last. Who was given a strip's token can take it away, and nobody else can name it."""
+    """The results that were shown last. Who was given a token can take away what it names, and nobody else can."""
 
     def __init__(self, capacity: int = STRIP_BYTES) -> None:
         self._kept: BoundedStore[str, Kept] = BoundedStore(capacity)
         # Drawing takes a processor for a moment, so figures are made one after the other.
         self.one_at_a_time = threading.Lock()
 
+    def keep(self, token: str, result: Result, picture: Picture | None, settings: Settings) -> str:
+        """From now on the token stands for this result; it is given back."""
+        painted = len(getattr(settings, "painted", ""))
+        self._kept.put(token, Kept(result, picture, settings), result.nbytes + painted + _TEXT_BYTES)
+        return token
+
     def value(self, token: str, strip: Strip, picture: Picture, settings: Settings) -> dict[str, Any]:
         """The strip's value for the browser; from now on it is what `token` stands for."""
-        painted = len(getattr(settings, "painted", ""))
-        self._kept.put(token, Kept(strip, picture, settings), strip.nbytes + painted + _TEXT_BYTES)
-        return strip_value(strip, token)
+        return strip_value(strip, self.keep(token, strip, picture, settings))
 
     def find(self, token: object) -> Kept:
         """What a token stands for.

@@ -1,53 +1,45 @@
-"""λ swept, as a figure: what the model says of the classes, and where its map's mass lies, each with its control."""
+"""λ swept, as a chart: what the model says of the classes, and where its map's mass lies, each with its control."""
 
 import html
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
+import numpy as np
 
+from studio.chart import Axis, Cell, Chart, Curve, Dash, Mark, Plot, Table
 from studio.sweeping import Point, Sweep
 
 _INK = "#84909c"
-_GRID = "rgba(128,128,128,.22)"
 _COLOURS = ("#3f7fd0", "#c4820e", "#c95f9f", "#0b8f88", "#8a6fd1")
 CLASSES = len(_COLOURS)
+_SHARE = (-0.02, 1.02)  # of an axis of shares: a line at 0 or 1 is to be seen
+_LONGEST = 32  # characters of a class in a legend
+_COLUMNS = (
+    *("model", "title", "tower", "swept", "lambda", "measure", "class"),
+    *("value", "control", "control_is", "uniform_map"),
+)
 
 
-def sweep_figures(sweep: Sweep) -> tuple[go.Figure | None, go.Figure | None]:
+def sweep_chart(sweeps: Sequence[Sweep]) -> Chart | None:
+    """The curves of all models that were swept; None where there is neither a class nor a mask."""
+    plots = tuple(plot for sweep in sweeps for plot in sweep_plots(sweep) if plot is not None)
+    if not plots:
+        return None
+    steps = f"λ from {sweeps[0].lam[0]:g} to {sweeps[0].lam[-1]:g}"
+    return Chart(
+        f"{steps}, {sweeps[0].tower} tower, the model run at each step",
+        plots,
+        (_read(sweeps), *_kept(sweeps)),
+        {name: values for at, sweep in enumerate(sweeps) for name, values in _arrays(at, sweep).items()},
+        Table(_COLUMNS, tuple(row for at, sweep in enumerate(sweeps) for row in _rows(at, sweep))),
+    )
+
+
+def sweep_plots(sweep: Sweep) -> tuple[Plot | None, Plot | None]:
     """What the model says of the likeliest classes over λ, and the mass on objects; the control's runs are dotted.
 
     Of one class alone the cosine is drawn, for its probability would be 1. None where there is no class, or no mask.
     """
-    classes = _figure(sweep) if sweep.labels else None
-    inside = _figure(sweep) if sweep.area is not None else None
-    if classes is not None:
-        _add_classes(classes, sweep)
-    if inside is not None:
-        _add_inside(inside, sweep)
-    return classes, inside
-
-
-def _figure(sweep: Sweep) -> go.Figure:
-    """An empty figure with the range of the learned λ as a band."""
-    figure = go.Figure()
-    below = html.escape(f"intervention: λ of {sweep.layers}, {sweep.tower} tower")
-    title = f"{html.escape(sweep.title)}<br><sup>{below}</sup>"
-    figure.update_layout(
-        title={"text": title, "font": {"size": 14}},
-        height=370,
-        margin={"l": 52, "r": 10, "t": 56, "b": 104},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": _INK, "size": 12, "family": "IBM Plex Sans, system-ui, sans-serif"},
-        legend={"orientation": "h", "y": -0.22, "yanchor": "top", "x": 0, "xanchor": "left"},
-        hovermode="closest",
-    )
-    figure.update_xaxes(title={"text": "λ", "standoff": 4}, gridcolor=_GRID, zeroline=False)
-    figure.update_yaxes(gridcolor=_GRID, zeroline=False)
-    if sweep.learned is not None:
-        low, high = min(sweep.learned) - 0.004, max(sweep.learned) + 0.004
-        figure.add_vrect(x0=low, x1=high, fillcolor=_INK, opacity=0.16, line_width=0, layer="below")
-    return figure
+    return _classes(sweep) if sweep.labels else None, None if sweep.area is None else _inside(sweep, sweep.area)
 
 
 def sweep_words(sweeps: Sequence[Sweep | str]) -> str:
@@ -57,14 +49,7 @@ def sweep_words(sweeps: Sequence[Sweep | str]) -> str:
     for sweep in dict.fromkeys(sweeps):
         if isinstance(sweep, str):
             parts.append(f'<p class="oc-note">{html.escape(sweep)}</p>')
-    kept = [f"{sweep.title}: {' · '.join(sweep.kept)}" for sweep in done if sweep.kept]
-    control = " / ".join(dict.fromkeys(sweep.control_name for sweep in done))
-    read = (
-        f"Intervention at each λ. Solid: with the model's own A2. Dotted: the control, {control}. Diamond: λ as "
-        "learned, drawn at its mean over the layers; the grey band is its range."
-    )
-    if kept:
-        read += f" Edits that were kept: {'; '.join(kept)}."
+    read = " ".join([_read(done), *_kept(done)])
     picture = next((sweep.picture for sweep in done if sweep.picture), "")
     shown = f'<img class="oc-picture" src="{html.escape(picture, quote=True)}" alt="the picture">' if picture else ""
     return (
@@ -72,82 +57,113 @@ def sweep_words(sweeps: Sequence[Sweep | str]) -> str:
     )
 
 
-def _add_classes(figure: go.Figure, sweep: Sweep) -> None:
+def _read(sweeps: Sequence[Sweep]) -> str:
+    control = " / ".join(dict.fromkeys(sweep.control_name for sweep in sweeps))
+    return (
+        f"Intervention at each λ. Solid: with the model's own A2. Dotted: the control, {control}. Diamond: λ as "
+        "learned, drawn at its mean over the layers; the grey band is its range."
+    )
+
+
+def _kept(sweeps: Sequence[Sweep]) -> list[str]:
+    kept = [f"{sweep.title}: {' · '.join(sweep.kept)}" for sweep in sweeps if sweep.kept]
+    return [f"Edits that were kept: {'; '.join(kept)}."] if kept else []
+
+
+def _classes(sweep: Sweep) -> Plot:
     alone = len(sweep.labels) == 1
     what = "cosine similarity" if alone else "probability"
     every = (*sweep.own, sweep.at_learned)
     best = sorted(range(len(sweep.labels)), key=lambda i: -max(_value(point, i, alone) for point in every))[:CLASSES]
+    curves: list[Curve] = []
+    marks: list[Mark] = []
     for colour, index in zip(_COLOURS, best, strict=False):
-        label = _plain(sweep.labels[index])
-        for points, dash, said in ((sweep.own, "solid", ""), (sweep.control, "dot", f", {sweep.control_name}")):
-            figure.add_trace(
-                go.Scatter(
-                    x=sweep.lam,
-                    y=[_value(point, index, alone) for point in points],
-                    name=label,
-                    legendgroup=label,
-                    showlegend=not said,
-                    mode="lines",
-                    line={"color": colour, "width": 2 if not said else 1.6, "dash": dash},
-                    hovertemplate=f"{label}{said}<br>λ %{{x:.2f}}<br>{what} %{{y:.3f}}<extra></extra>",
-                ),
-            )
-        _add_learned_point(figure, sweep, _value(sweep.at_learned, index, alone), colour)
-    figure.update_yaxes(title=what)
-    if not alone:
-        figure.update_yaxes(range=[-0.02, 1.02])
-
-
-def _add_inside(figure: go.Figure, sweep: Sweep) -> None:
-    assert sweep.area is not None
-    for points, dash, said in ((sweep.own, "solid", "in object"), (sweep.control, "dot", sweep.control_name)):
-        figure.add_trace(
-            go.Scatter(
-                x=sweep.lam,
-                y=[point.inside for point in points],
-                name=said if points is sweep.own else f"dotted: {said}",
-                mode="lines",
-                line={"color": _INK, "width": 2.4 if points is sweep.own else 1.8, "dash": dash},
-                hovertemplate=f"{said}<br>λ %{{x:.2f}}<br>mass in object %{{y:.3f}}<extra></extra>",
-            ),
+        label = _short(sweep.labels[index])
+        runs: tuple[tuple[tuple[Point, ...], Dash, str], ...] = (
+            (sweep.own, "solid", ""),
+            (sweep.control, "dot", f", {sweep.control_name}"),
         )
-    figure.add_trace(
-        go.Scatter(
-            x=[sweep.lam[0], sweep.lam[-1]],
-            y=[sweep.area, sweep.area],
-            name=f"uniform map: {sweep.area:.2f}",
-            mode="lines",
-            line={"color": _INK, "width": 1.2, "dash": "dash"},
-            hovertemplate=f"a uniform map {sweep.area:.3f}<extra></extra>",
-        ),
-    )
-    _add_learned_point(figure, sweep, sweep.at_learned.inside, _INK)
-    figure.update_yaxes(title=f"mass in object, {sweep.map_name}", range=[-0.02, 1.02])
+        for points, dash, said in runs:
+            y = [_value(point, index, alone) for point in points]
+            curves.append(
+                Curve(
+                    f"{label}{said}",
+                    np.array(sweep.lam),
+                    np.array(y),
+                    colour,
+                    dash,
+                    1.6 if said else 2.0,
+                    legend="" if said else label,
+                    group=label,
+                )
+            )
+        marks += _learned(sweep, _value(sweep.at_learned, index, alone), colour, label)
+    return _plot(sweep, Axis(what, 3, None if alone else _SHARE), curves, marks)
 
 
-def _add_learned_point(figure: go.Figure, sweep: Sweep, value: float, colour: str) -> None:
+def _inside(sweep: Sweep, area: float) -> Plot:
+    lam, ends = np.array(sweep.lam), np.array([sweep.lam[0], sweep.lam[-1]])
+    own, control = (np.array([point.inside for point in points]) for points in (sweep.own, sweep.control))
+    dotted = f"dotted: {sweep.control_name}"
+    curves = [
+        Curve("in object", lam, own, _INK, "solid", 2.4),
+        Curve(sweep.control_name, lam, control, _INK, "dot", 1.8, legend=dotted),
+        Curve("a uniform map", ends, np.array([area, area]), _INK, "dash", 1.2, legend=f"uniform map: {area:.2f}"),
+    ]
+    marks = _learned(sweep, sweep.at_learned.inside, _INK, "in object")
+    return _plot(sweep, Axis(f"mass in object, {sweep.map_name}", 3, _SHARE), curves, marks)
+
+
+def _plot(sweep: Sweep, y: Axis, curves: Sequence[Curve], marks: Sequence[Mark]) -> Plot:
+    """With the range of the learned λ as a band."""
+    below = f"intervention: λ of {sweep.layers}, {sweep.tower} tower"
+    spans = () if sweep.learned is None else ((min(sweep.learned) - 0.004, max(sweep.learned) + 0.004),)
+    return Plot(sweep.title, Axis("λ"), y, tuple(curves), tuple(marks), spans, below)
+
+
+def _learned(sweep: Sweep, value: float, colour: str, group: str) -> list[Mark]:
     """The run with λ as learned, at the mean of the learned λ."""
     if sweep.learned is None:
-        return
-    figure.add_trace(
-        go.Scatter(
-            x=[sum(sweep.learned) / len(sweep.learned)],
-            y=[value],
-            mode="markers",
-            marker={"color": colour, "size": 9, "symbol": "diamond"},
-            showlegend=False,
-            hovertemplate="λ as learned<br>%{y:.3f}<extra></extra>",
-        ),
-    )
+        return []
+    mean = sum(sweep.learned) / len(sweep.learned)
+    return [Mark(mean, value, colour, f"{group}, λ as learned", "diamond", group)]
 
 
 def _value(point: Point, index: int, alone: bool) -> float:
     return (point.cosine if alone else point.probability)[index]
 
 
-def _plain(label: str) -> str:
-    """A class as plain text: Plotly reads tags and entities, and `%{}` in hover texts, and a class may hold any."""
-    short = label if len(label) <= 32 else f"{label[:31]}…"
-    for sign, stand_in in (("&", "＆"), ("<", "‹"), (">", "›"), ("%{", "% {"), ("$", "＄")):
-        short = short.replace(sign, stand_in)
-    return short
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
+
+
+def _arrays(at: int, sweep: Sweep) -> dict[str, np.ndarray]:
+    """Of one model: `model0_lambda` (S,), its runs with and without its own A2 (S, P), and the run as learned (P,)."""
+    found = {"lambda": np.array(sweep.lam)}
+    for name, points in (("", sweep.own), ("control_", sweep.control), ("at_learned_", (sweep.at_learned,))):
+        found |= {
+            f"{name}cosine": np.array([point.cosine for point in points]),
+            f"{name}probability": np.array([point.probability for point in points]),
+            f"{name}inside": np.array([point.inside for point in points]),
+        }
+    if sweep.learned is not None:
+        found["learned_lambda"] = np.array(sweep.learned)
+    return {f"model{at}_{name}": values for name, values in found.items()}
+
+
+def _rows(at: int, sweep: Sweep) -> list[tuple[Cell, ...]]:
+    """A line for each run and number, with that of the control's run; the run with λ as learned first."""
+    rows: list[tuple[Cell, ...]] = []
+    start = (at, sweep.title, sweep.tower, sweep.layers)
+    runs = zip(("learned", *sweep.lam), (sweep.at_learned, *sweep.own), (None, *sweep.control), strict=True)
+    for lam, point, control in runs:
+        name = "" if control is None else sweep.control_name
+        for index, label in enumerate(sweep.labels):
+            for measure in ("cosine", "probability"):
+                beside = None if control is None else getattr(control, measure)[index]
+                rows.append((*start, lam, measure, label, getattr(point, measure)[index], beside, name, None))
+        if sweep.area is not None:
+            beside = None if control is None else control.inside
+            measure = f"mass in object, {sweep.map_name}"
+            rows.append((*start, lam, measure, "", point.inside, beside, name, sweep.area))
+    return rows

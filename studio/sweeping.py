@@ -15,7 +15,7 @@ from studio.examples import data_url
 from studio.intervened_maps import MapChoice, existing_layer, inside_of, map_choice, object_share
 from studio.intervening import asked_change, read_prompts, run_text, run_vision
 from studio.service import Look, Service, vision_grid
-from studio.uploads import Upload
+from studio.upload import Upload
 from studio.zeroshot import Prompt, parse_prompts
 
 STEPS = tuple(round(LOWEST + (HIGHEST - LOWEST) * step / 15, 6) for step in range(16))
@@ -142,41 +142,76 @@ def sweep_lambda(
     )
 
 
-def swept_models(
-    service: Service,
-    picture: Upload,
-    names: Sequence[str],
-    left_edits: Any,
-    right_edits: Any,
-    classes: str,
-    template: str,
-    layer: float,
-    head: str,
-    part: str,
-    other: Upload | None,
-    tower: Any,
-    only: Any,
-) -> Iterator[str | list[Sweep | str]]:
-    """Sweep λ of both models as the page's controls say: how far it is in words, and at the end a sweep for each.
+@dataclass(frozen=True)
+class LambdaAsked:
+    """What a sweep of both models is asked for.
 
-    A model that has no λ to sweep gives its sentence; if neither has, that is refused.
+    Attributes:
+        classes, template: as in zero-shot, as they were typed.
+        choice: the map whose mass on objects is followed.
+        other: the picture whose A2 may have been put in.
+        tower: whose λ is swept.
+        only: whether that of the map's layer alone.
+    """
+
+    classes: str
+    template: str
+    choice: MapChoice
+    other: Upload | None
+    tower: TowerName
+    only: bool
+
+
+def lambda_asked(
+    classes: str, template: str, layer: float, head: str, part: str, other: Upload | None, tower: Any, only: Any
+) -> LambdaAsked:
+    """What the page's controls ask for.
 
     Raises:
-        StudioError: a control's value that is not possible, or no model with λ.
+        StudioError: a control's value that is not possible.
     """
     if tower not in ("vision", "text"):
         raise StudioError(f"There is no tower {str(tower)[:40]!r}: choose vision or text.")
-    prompts, choice = parse_prompts(classes, template), map_choice(layer, head, part)
+    return LambdaAsked(classes, template, map_choice(layer, head, part), other, tower, bool(only))
+
+
+def swept_model(
+    service: Service, picture: Upload, name: str, edits: Any, asked: LambdaAsked
+) -> Iterator[Swept | Sweep]:
+    """Sweep λ of one model with the edits that are kept, as the page's table sends them.
+
+    Raises:
+        StudioError: classes that cannot be read, an edit that does not fit, or a model without λ.
+    """
+    prompts = parse_prompts(asked.classes, asked.template)
+    look, change, recording = asked_change(service, name, picture, edits, asked.other)
+    one = asked.choice.layer if asked.only else None
+    for step in sweep_lambda(look, picture.image, prompts, change, asked.tower, asked.choice, one, recording):
+        yield replace(step, picture=data_url(_small(picture.image))) if isinstance(step, Sweep) else step
+
+
+def swept_models(
+    service: Service, picture: Upload, names: Sequence[str], edits: Sequence[Any], asked: LambdaAsked
+) -> Iterator[str | list[Sweep | str]]:
+    """Sweep λ of both models: how far it is in words, and at the end a sweep for each.
+
+    A model that has no λ to sweep gives its sentence; if neither has, that is refused.
+
+    Args:
+        edits: those that are kept, as the page's tables send them, one a model.
+
+    Raises:
+        StudioError: classes that cannot be read, or no model with λ.
+    """
+    parse_prompts(asked.classes, asked.template)
     results: list[Sweep | str] = []
-    for name, asked in zip(names, (left_edits, right_edits), strict=True):
+    for name, kept in zip(names, edits, strict=True):
         try:
-            look, change, recording = asked_change(service, name, picture, asked, other)
-            one = choice.layer if only else None
-            for step in sweep_lambda(look, picture.image, prompts, change, tower, choice, one, recording):
+            for step in swept_model(service, picture, name, kept, asked):
                 if isinstance(step, Sweep):
-                    results.append(replace(step, picture=data_url(_small(picture.image))))
+                    results.append(step)
                 elif step.done % 4 == 1:
-                    yield f"{look.model.title}: run {step.done} of {step.total}."
+                    yield f"{service.title(name)}: run {step.done} of {step.total}."
         except StudioError as error:
             results.append(str(error))
     if not any(isinstance(result, Sweep) for result in results):

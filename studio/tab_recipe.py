@@ -1,29 +1,45 @@
-"""The maps of a tab as plain settings: what was run there over which picture, and what was found when it was made.
+"""What a tab shows as plain settings: what was run there over which picture, and what was found when it was made.
 
 As `studio.recipe` is for Compare. The file is JSON; `python -m studio render recipe.json OUT` runs the tab's own
-functions with these settings and draws the same maps again.
+functions with these settings and draws the same maps or curves again.
 """
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from models.errors import StudioError
 from models.plain import from_plain
+from studio.chart_recipe import AlphaSweepSettings, DuelSettings, EditedModel, LambdaSweepSettings
+from studio.lambda_recipe import LambdaSettings, LambdaStyle
 from studio.recipe import OPACITY, VERSION, Drawing, Found, Picture, Ramp
+from studio.text_recipe import TextSettings, TokenStyle
 
-Tab = Literal["sparsity", "segmentation", "explain", "intervene"]
+Tab = Literal[
+    "sparsity",
+    "segmentation",
+    "explain",
+    "intervene",
+    "alpha-sweep",
+    "lambda-sweep",
+    "duel",
+    "text",
+    "lambda",
+]
 Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True)
 class SparsitySettings:
-    """Maps of the Sparsity tab; the fields are those of `studio.sparsity_view.Controls`.
+    """Maps of the Sparsity tab; the fields are those of `studio.sparsity_sides.Controls`.
 
     Attributes:
         painted: a mask that was painted, as a PNG in a data URL, or "".
         mask: sha256 of an uploaded mask's pixels, as `picture_token` gives it, or "".
+        tables: whether the tables by layer and head were there.
+        answers: how many runs for what the models say were ready, left model then right; none of a readout.
     """
 
     mode: str
@@ -42,6 +58,15 @@ class SparsitySettings:
     named: str
     painted: str = ""
     mask: str = ""
+    tables: bool = False
+    answers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.answers < 0 or (self.answers and self.mode == "readout"):
+            raise StudioError(
+                f"The recipe's settings.answers = {self.answers} cannot be: of an intervention it is 0 or more, and a "
+                "readout has none."
+            )
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -108,24 +133,6 @@ class ExplainSettings:
 
 
 @dataclass(frozen=True)
-class TowerEdits:
-    """Edits of one tower: λ by layer, None for its own; which A2; (layer, head) of the heads that are ablated."""
-
-    lam: tuple[float | None, ...] = ()
-    a2: str = "learned"
-    off: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class EditedModel:
-    """One model with its edits."""
-
-    model: str
-    vision: TowerEdits
-    text: TowerEdits
-
-
-@dataclass(frozen=True)
 class InterveneSettings:
     """Maps before and after interventions.
 
@@ -152,12 +159,29 @@ class InterveneSettings:
         return self.models
 
 
-Settings = SparsitySettings | SegmentationSettings | ExplainSettings | InterveneSettings
+# A recipe's settings are known by the name of their first field, which no class before it has.
+RunSettings = (
+    SparsitySettings
+    | SegmentationSettings
+    | ExplainSettings
+    | InterveneSettings
+    | AlphaSweepSettings
+    | LambdaSweepSettings
+    | DuelSettings
+    | TextSettings
+)
+# λ over training is read off logs; no model is run for it.
+Settings = RunSettings | LambdaSettings
 TABS: dict[type[Settings], Tab] = {
     SparsitySettings: "sparsity",
     SegmentationSettings: "segmentation",
     ExplainSettings: "explain",
     InterveneSettings: "intervene",
+    AlphaSweepSettings: "alpha-sweep",
+    LambdaSweepSettings: "lambda-sweep",
+    DuelSettings: "duel",
+    TextSettings: "text",
+    LambdaSettings: "lambda",
 }
 
 
@@ -180,9 +204,38 @@ class Style:
             raise StudioError(f"opacity = {self.opacity} must be a number from 0, the picture alone, to 1.")
 
 
+# How results are drawn that are no maps over a picture; None where there is nothing to choose.
+AnyStyle = Style | TokenStyle | LambdaStyle
+STYLES: dict[type[Settings], type[AnyStyle] | None] = {
+    AlphaSweepSettings: None,
+    LambdaSweepSettings: None,
+    DuelSettings: None,
+    TextSettings: TokenStyle,
+    LambdaSettings: LambdaStyle,
+}
+
+
+def style_of(settings: Settings, chosen: Mapping[str, object], where: str) -> AnyStyle | None:
+    """The style of a result with these settings from what a page sent.
+
+    Raises:
+        StudioError: a choice that there is not; it names the key.
+    """
+    kind = STYLES.get(type(settings), Style)
+    if kind is None:
+        if chosen:
+            raise StudioError(f"{where} has {', '.join(map(repr, chosen))}: of this figure nothing can be chosen.")
+        return None
+    return from_plain(kind, chosen, where)
+
+
 @dataclass(frozen=True)
 class TabRecipe:
-    """One strip of maps: the tab, the picture, the settings, the models as they were found, versions of packages.
+    """One result of a tab: the picture, the settings, the models as they were found, versions of packages.
+
+    Attributes:
+        picture: None for a result that is of no picture.
+        style: None where there is nothing to choose.
 
     Raises:
         StudioError: another version, settings of another tab, or a model that is not described.
@@ -190,9 +243,9 @@ class TabRecipe:
 
     version: int
     tab: Tab
-    picture: Picture
+    picture: Picture | None
     settings: Settings
-    style: Style
+    style: AnyStyle | None
     models: tuple[Found, ...]
     packages: dict[str, str]
 
@@ -204,6 +257,8 @@ class TabRecipe:
                 f"The recipe is one of the tab {self.tab!r} with settings of {TABS[type(self.settings)]!r}: take the "
                 "file that was taken away."
             )
+        if type(self.style) is not (STYLES.get(type(self.settings), Style) or type(None)):
+            raise StudioError(f"The recipe's style does not fit the tab {self.tab!r}: take the file as it was given.")
         if getattr(self.settings, "ready", 1) < 1:
             raise StudioError("The recipe's settings.ready must be 1 or more: at least one map was there.")
         names = [found.name for found in self.models]
@@ -214,6 +269,17 @@ class TabRecipe:
             )
         if not all(isinstance(text, str) for item in self.packages.items() for text in item):
             raise StudioError("recipe.packages must map names of packages to their versions.")
+
+    @property
+    def over(self) -> tuple[Picture, Style]:
+        """The picture and the style of maps over a picture.
+
+        Raises:
+            StudioError: it is no recipe of such maps, or lacks its picture.
+        """
+        if self.picture is None or not isinstance(self.style, Style):
+            raise StudioError(f"The recipe of the tab {self.tab!r} has no picture: take the file as it was given.")
+        return self.picture, self.style
 
     def text(self) -> str:
         """The recipe as JSON."""

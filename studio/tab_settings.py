@@ -1,38 +1,21 @@
-"""What a tab ran -> the settings of its recipe, and the settings -> the same maps, by the tab's own functions."""
+"""What a tab ran -> the settings of its recipe; `studio.tab_again` makes the same results of them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from PIL import Image
-
-from models import StudioError
 from studio.changes import A2_CHOICES, TowerChange, checked_change
-from studio.explain_all import explain_all, method_of
-from studio.explained import explanations_strip
-from studio.fields import filled, filled_whole
-from studio.intervened_maps import MapChoice, map_choice, maps_strip
-from studio.intervening import Outcome, Refused, changed_model
+from studio.chart_recipe import AlphaSweepSettings, EditedModel, LambdaSweepSettings, TowerEdits
+from studio.filled import filled, filled_whole
+from studio.intervened_maps import MapChoice
+from studio.intervening import Outcome, Refused
 from studio.recipe import Picture
 from studio.service import Service
-from studio.sparsity_view import MATCHES, Controls, segment_shown, show_sparsity
-from studio.strip import Strip
-from studio.tab_recipe import (
-    EditedModel,
-    ExplainSettings,
-    InterveneSettings,
-    SegmentationSettings,
-    Settings,
-    Side,
-    SparsitySettings,
-    TowerEdits,
-)
+from studio.sparsity_sides import MATCHES, Controls
+from studio.sweeping import LambdaAsked, Sweep
+from studio.tab_recipe import ExplainSettings, InterveneSettings, SegmentationSettings, Side, SparsitySettings
 from studio.truth import painted_mask
-from studio.uploads import Upload
+from studio.upload import Upload
 
-# Asked for a picture beside the one that is looked at: what it is for, and how it is known.
-Give = Callable[[str, Picture | str], Image.Image]
 SIDES: tuple[Side, ...] = get_args(Side)
 
 
@@ -41,8 +24,10 @@ def picture_of(upload: Upload) -> Picture:
     return Picture(upload.token, upload.image.width, upload.image.height, upload.file.name)
 
 
-def sparsity_settings(upload: Upload, names: tuple[str, str], controls: Controls) -> SparsitySettings:
-    """Settings of maps that were shown with these controls."""
+def sparsity_settings(
+    upload: Upload, names: tuple[str, str], controls: Controls, *, tables: bool = False
+) -> SparsitySettings:
+    """Settings of maps that were shown with these controls, with the tables by layer and head or before them."""
     painted, mask = _own_mask(upload, controls)
     return SparsitySettings(
         controls.mode,
@@ -52,6 +37,51 @@ def sparsity_settings(upload: Upload, names: tuple[str, str], controls: Controls
         float(controls.keep) if controls.keep is not None and controls.match == MATCHES[-1] else None,
         controls.source,
         bool(controls.everywhere),
+        controls.at,
+        str(controls.left_head),
+        str(controls.right_head),
+        _text(controls.query),
+        _text(controls.classes),
+        _text(controls.template),
+        _text(controls.named),
+        painted,
+        mask,
+        tables,
+    )
+
+
+def sparsity_controls(
+    settings: SparsitySettings, mask: Upload | None = None, painted: dict[str, str] | None = None
+) -> Controls:
+    """The tab's controls as they were, but for the mask, which is given as the tab holds it."""
+    return Controls(
+        settings.alpha,
+        settings.match,
+        settings.keep,
+        settings.source,
+        settings.mode,
+        settings.everywhere,
+        settings.layer,
+        settings.left_head,
+        settings.right_head,
+        settings.query,
+        settings.classes,
+        settings.template,
+        mask,
+        painted,
+        settings.named,
+    )
+
+
+def alpha_sweep_settings(
+    upload: Upload, names: tuple[str, str], controls: Controls, alphas: Sequence[float]
+) -> AlphaSweepSettings:
+    """Settings of curves over these α that were shown with these controls."""
+    painted, mask = _own_mask(upload, controls)
+    return AlphaSweepSettings(
+        tuple(map(float, alphas)),
+        names,
+        controls.source,
         controls.at,
         str(controls.left_head),
         str(controls.right_head),
@@ -148,122 +178,51 @@ def intervene_settings(
         choice: the map that was drawn.
         other: the picture whose A2 may have been put in.
     """
-    edited, needed = [], False
-    for name, asked, outcome in zip(names, edits, outcomes, strict=True):
-        if isinstance(outcome, Outcome):
-            change = checked_change(asked, service.model(name), name)
-            edited.append(EditedModel(name, _plain(change.vision), _plain(change.text)))
-            needed = needed or change.needs_other
-    return InterveneSettings(
-        tuple(edited),
-        choice.layer,
-        "mean" if choice.head is None else str(choice.head),
-        choice.part,
-        picture_of(other) if needed and other is not None else None,
+    ran = [
+        (name, asked)
+        for name, asked, outcome in zip(names, edits, outcomes, strict=True)
+        if isinstance(outcome, Outcome)
+    ]
+    edited, needed = _edited(service, ran)
+    return InterveneSettings(edited, *_map_settings(choice), picture_of(other) if needed and other else None)
+
+
+def lambda_sweep_settings(
+    service: Service, names: Sequence[str], edits: Sequence[Any], results: Sequence[Sweep | str], asked: LambdaAsked
+) -> LambdaSweepSettings:
+    """Settings of the sweeps of the models that have λ.
+
+    Args:
+        service, names, edits: as in `intervene_settings`.
+        results: what came of the models.
+        asked: of both of them.
+    """
+    ran = [
+        (name, asked) for name, asked, result in zip(names, edits, results, strict=True) if isinstance(result, Sweep)
+    ]
+    kept, needed = _edited(service, ran)
+    return LambdaSweepSettings(
+        asked.tower,
+        kept,
+        _text(asked.classes),
+        _text(asked.template),
+        asked.only,
+        *_map_settings(asked.choice),
+        picture_of(asked.other) if needed and asked.other else None,
     )
+
+
+def _edited(service: Service, ran: Sequence[tuple[str, Any]]) -> tuple[tuple[EditedModel, ...], bool]:
+    """Models with their edits as a recipe keeps them, and whether one of them needs another picture's A2."""
+    changes = [(name, checked_change(asked, service.model(name), name)) for name, asked in ran]
+    edited = tuple(EditedModel(name, _plain(change.vision), _plain(change.text)) for name, change in changes)
+    return edited, any(change.needs_other for _, change in changes)
+
+
+def _map_settings(choice: MapChoice) -> tuple[int, str, str]:
+    return choice.layer, "mean" if choice.head is None else str(choice.head), choice.part
 
 
 def _plain(change: TowerChange) -> TowerEdits:
     lam = tuple(change.lam.get(layer) for layer in range(max(change.lam, default=-1) + 1))
     return TowerEdits(lam, next(name for name, a2 in A2_CHOICES.items() if a2 == change.a2), change.off)
-
-
-def strip_again(service: Service, upload: Upload, settings: Settings, give: Give) -> Strip:
-    """The strip of a recipe, by the functions that the tab itself calls.
-
-    Args:
-        service: has the recipe's models under its names.
-        upload: the picture.
-        settings: what is run.
-        give: gives an uploaded mask, or the other picture, or raises.
-
-    Raises:
-        StudioError: settings that make no sense, or a picture that is not given.
-    """
-    match settings:
-        case SparsitySettings():
-            return next(show_sparsity(service, upload, settings.models, _controls(settings, upload, give))).strip
-        case SegmentationSettings():
-            steps = segment_shown(
-                service,
-                upload,
-                settings.models,
-                _controls(settings, upload, give),
-                settings.preset,
-                settings.background,
-                list(settings.rules),
-            )
-            _, *strips = _at(steps, settings.ready)
-            return _there(strips[SIDES.index(settings.side)])
-        case ExplainSettings():
-            return _explained(service, upload, settings)
-        case InterveneSettings():
-            other = None if settings.other is None else _as_upload(give("other", settings.other))
-            outcomes = [
-                changed_model(service, each.model, upload, _as_sent(each), [], other) for each in settings.edits
-            ]
-            for outcome in outcomes:
-                if isinstance(outcome, Refused):
-                    raise StudioError(f"{outcome.title}: {outcome.reason}")
-            return _there(maps_strip(upload, outcomes, map_choice(settings.layer, settings.head, settings.part)))
-
-
-def _controls(settings: SparsitySettings | SegmentationSettings, upload: Upload, give: Give) -> Controls:
-    """The tab's controls as they were; a segmentation does not ask those that it has no setting for."""
-    mask = _as_upload(give("mask", settings.mask)) if settings.mask else None
-    painted = {"token": upload.token, "mask": settings.painted} if settings.painted else None
-    shared = (settings.classes, settings.template, mask, painted, settings.named)
-    if isinstance(settings, SegmentationSettings):
-        return Controls(settings.alpha, MATCHES[0], None, "qk", "readout", True, 0, "mean", "mean", "CLS", *shared)
-    return Controls(
-        settings.alpha,
-        settings.match,
-        settings.keep,
-        settings.source,
-        settings.mode,
-        settings.everywhere,
-        settings.layer,
-        settings.left_head,
-        settings.right_head,
-        settings.query,
-        *shared,
-    )
-
-
-def _explained(service: Service, upload: Upload, settings: ExplainSettings) -> Strip:
-    method = method_of(settings.method, settings.part, settings.rule, settings.back, settings.steps, settings.baseline)
-    wanted = settings.ready, settings.controls
-    for state in explain_all(service, upload, settings.models, settings.prompts, method, control=settings.controls > 0):
-        if state.ready >= wanted:
-            return explanations_strip(upload.image, state.explanations, method, settings.detail)
-    raise StudioError(_TOO_FEW.format(settings.ready))
-
-
-_TOO_FEW = "The recipe was made when {} maps were ready, and its settings give fewer: take it away again."
-
-
-def _at(steps: Any, ready: int) -> Any:
-    found = next(islice(steps, ready - 1, None), None)
-    if found is None:
-        raise StudioError(_TOO_FEW.format(ready))
-    return found
-
-
-def _there(strip: Strip | None) -> Strip:
-    if strip is None:
-        raise StudioError("The recipe's settings give no map of that model: take it away again.")
-    return strip
-
-
-def _as_sent(edited: EditedModel) -> dict[str, Any]:
-    """Edits as the page's table sends them."""
-    towers = {"vision": edited.vision, "text": edited.text}
-    chosen = {
-        name: {"lam": list(edits.lam), "a2": edits.a2, "off": [list(pair) for pair in edits.off]}
-        for name, edits in towers.items()
-    }
-    return {"name": edited.model, "chosen": chosen}
-
-
-def _as_upload(image: Image.Image) -> Upload:
-    return Upload(image, Path())

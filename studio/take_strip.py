@@ -1,22 +1,21 @@
-"""A strip of maps taken away as the page shows it: no model is run for it, and anyone can ask."""
+"""Maps and curves taken away as the page shows them: no model is run for it, and anyone can ask."""
 
 import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from models import StudioError
-from models.plain import from_plain
 from studio.export import zipped
 from studio.provenance import model_found, package_versions
 from studio.recipe import VERSION, Picture
 from studio.service import Service
-from studio.strip_files import strip_files
-from studio.tab_recipe import TABS, Settings, Style, TabRecipe
+from studio.tab_recipe import TABS, AnyStyle, Settings, TabRecipe, style_of
+from studio.taken_files import files_of
 
 _PATIENCE = 20.0
 
 
-def tab_recipe(service: Service, picture: Picture, settings: Settings, style: Style) -> TabRecipe:
+def tab_recipe(service: Service, picture: Picture | None, settings: Settings, style: AnyStyle | None) -> TabRecipe:
     """A recipe for what was shown, with the models as they are now.
 
     Raises:
@@ -28,10 +27,10 @@ def tab_recipe(service: Service, picture: Picture, settings: Settings, style: St
 
 
 def take_strip_server(service: Service) -> Callable[[Any], dict[str, str]]:
-    """The function that the browser calls to take a strip away. It never runs a model; anyone can call it.
+    """The function that the browser calls to take something away. It never runs a model; anyone can call it.
 
-    It is asked with an object of `token`, `drawing`, `ramp` and `opacity`, and answers `{"name", "data"}` with a zip in
-    base64, or `{"error"}`.
+    It is asked with an object of `token` and, for maps, `drawing`, `ramp` and `opacity`, and answers `{"name", "data"}`
+    with a zip in base64, or `{"error"}`.
     """
 
     def take(asked: Any) -> dict[str, str]:
@@ -40,12 +39,14 @@ def take_strip_server(service: Service) -> Callable[[Any], dict[str, str]]:
             return {"error": "Others take figures away at this moment: press again in a few seconds."}
         try:
             if not isinstance(asked, Mapping):
-                raise StudioError("What is taken away must be told as an object with token, drawing, ramp and opacity.")
+                raise StudioError("What is taken away must be told as an object with its token.")
             wanted = dict(asked)
             kept = strips.find(wanted.pop("token", None))
-            recipe = tab_recipe(service, kept.picture, kept.settings, from_plain(Style, wanted, "asked"))
-            name = f"{recipe.tab}-{kept.picture.sha256[:8]}.zip"
-            data = zipped(strip_files(kept.strip, recipe))
+            style = style_of(kept.settings, wanted, "asked")
+            recipe = tab_recipe(service, kept.picture, kept.settings, style)
+            of = "" if kept.picture is None else f"-{kept.picture.sha256[:8]}"
+            name = f"{recipe.tab}{of}.zip"
+            data = zipped(files_of(kept.result, recipe))
             return {"name": name, "data": base64.b64encode(data).decode("ascii")}
         except StudioError as error:
             return {"error": str(error)}

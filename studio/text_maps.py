@@ -1,4 +1,4 @@
-"""What the tokens of a prompt read in the text tower: token × token maps of one layer, as plain values for the browser.
+"""What tokens of a prompt read in the text tower: token × token maps of one layer, and their values for the browser.
 
 Maps are those of the run as it is. Raw maps of a text tower know nothing of any picture.
 """
@@ -18,6 +18,7 @@ from models.loaded import Tower
 from models.tokenizer import DomainTokenizer
 from models.vocabulary import ClipTokenizer, JsonTokenizer
 from studio.remarks import remarks_on
+from studio.token_maps import TokenMaps, TokenPanel, TokenRow
 
 MOST_PROMPTS = 3
 MAX_LENGTH = 2000
@@ -73,6 +74,14 @@ def run_text(model: LoadedModel, prompts: Sequence[str]) -> TextRun:
     return TextRun(model, ids, recording, tuple(layout.readout(ids).tolist()), embeddings)
 
 
+def run_or_why(model: LoadedModel, prompts: Sequence[str]) -> TextRun | tuple[str, str]:
+    """What the text tower did, or (title, why it cannot be read)."""
+    try:
+        return run_text(model, prompts)
+    except StudioError as error:
+        return model.title, str(error)
+
+
 def token_labels(model: LoadedModel, text: str, ids: Tensor) -> list[str]:
     """How a person reads each position of a row of ids (context,): pieces, start and end, and what fills up."""
     tokenizer, numbers = model.tokenizer, ids.tolist()
@@ -88,13 +97,12 @@ def token_labels(model: LoadedModel, text: str, ids: Tensor) -> list[str]:
     return [*map(_shown, pieces), *["<pad>"] * (len(numbers) - len(pieces))]
 
 
-def panel_of(run: TextRun, prompts: Sequence[str], at: int, layer: int) -> dict[str, Any]:
-    """The maps of one prompt in one layer, as `studio.viewer.matrix` draws them; what cannot be drawn says why.
+def panel_of(run: TextRun, prompts: Sequence[str], at: int, layer: int) -> TokenPanel:
+    """The maps of one prompt in one layer; what cannot be shown says why.
 
     Positions that neither the readout nor anything before it can see are left out, and that is said.
     """
     model, text = run.model, prompts[at]
-    panel: dict[str, Any] = {"model": model.title, "prompt": at, "text": text, "message": ""}
     try:
         tower = model.text
         if not 0 <= layer < tower.layers:
@@ -102,7 +110,7 @@ def panel_of(run: TextRun, prompts: Sequence[str], at: int, layer: int) -> dict[
         projections = run.recording[layer]
         maps = attention_maps(projections)
     except StudioError as error:
-        return panel | {"message": str(error)}
+        return TokenPanel(model.title, at, text, message=str(error))
     positions = maps.a1.shape[-1]
     masked = masked_keys(projections.mask, at, positions)
     readout = min(run.readout[at], positions - 1)
@@ -110,23 +118,20 @@ def panel_of(run: TextRun, prompts: Sequence[str], at: int, layer: int) -> dict[
     labels = token_labels(model, text, run.ids[at])
     # A tower that appends its own readout token has one position more than there are ids.
     labels += ["<cls>"] * (positions - len(labels))
-    first = _mean_first(maps.a1[at : at + 1, :, :shown, :shown])
     subtracted = maps.subtracted
-    return panel | {
-        "tokens": labels[:shown],
-        "readout": readout,
-        "heads": tower.heads,
-        "differential": subtracted is not None,
-        "first": _packed(first),
-        "subtracted": ""
-        if subtracted is None
-        else _packed(_mean_first(subtracted[at : at + 1, :, :shown, :shown].contiguous())),
-        "masked": _text(masked[:shown, :shown].numpy().astype("u1")),
-        "warnings": warnings_of(model, text),
-        "left": f"Positions {shown}–{positions - 1} are left out: nothing that is shown can read them."
-        if shown < positions
-        else "",
-    }
+    left = f"Positions {shown}–{positions - 1} are left out: nothing that is shown can read them."
+    return TokenPanel(
+        model.title,
+        at,
+        text,
+        tuple(labels[:shown]),
+        readout,
+        _mean_first(maps.a1[at : at + 1, :, :shown, :shown]),
+        None if subtracted is None else _mean_first(subtracted[at : at + 1, :, :shown, :shown].contiguous()),
+        masked[:shown, :shown].numpy().copy(),
+        tuple(warnings_of(model, text)),
+        left if shown < positions else "",
+    )
 
 
 def warnings_of(model: LoadedModel, text: str) -> list[str]:
@@ -167,22 +172,56 @@ def readout_words(tower: Tower) -> str:
     return f"read out at {name[pool]}; {sight}"
 
 
-def text_value(runs: Sequence[TextRun | tuple[str, str]], prompts: Sequence[str], layer: int) -> dict[str, Any]:
-    """The value of the token × token maps: a row of panels for each model, a panel for each prompt.
+def token_maps(runs: Sequence[TextRun | tuple[str, str]], prompts: Sequence[str], layer: int) -> TokenMaps:
+    """The maps of one layer: a row for each model, a panel for each prompt.
 
     Args:
-        runs: of the left and the right model, or (title, why it has none).
+        runs: of the models, or (title, why it has none).
         prompts: P of them.
         layer: 0-based; each model says where it has no such layer.
     """
     rows = []
     for run in runs:
         if isinstance(run, TextRun):
-            panels = [panel_of(run, prompts, at, layer) for at in range(len(prompts))]
-            rows.append({"title": run.model.title, "said": readout_words(run.model.text), "panels": panels})
+            panels = tuple(panel_of(run, prompts, at, layer) for at in range(len(prompts)))
+            rows.append(TokenRow(run.model.title, readout_words(run.model.text), panels))
         else:
-            rows.append({"title": run[0], "said": "", "panels": [], "message": run[1]})
-    return {"layer": layer, "prompts": list(prompts), "rows": rows}
+            rows.append(TokenRow(run[0], message=run[1]))
+    return TokenMaps(layer, tuple(prompts), tuple(rows))
+
+
+def text_value(maps: TokenMaps, take: str = "", taken: Sequence[int] = ()) -> dict[str, Any]:
+    """The value of `studio.viewer.matrix`.
+
+    Args:
+        maps: what is shown.
+        take: the name by which it can be taken away, "" where it cannot.
+        taken: which rows that name stands for.
+    """
+    rows = [
+        {"title": row.title, "said": row.said, "panels": [_sent(panel) for panel in row.panels]}
+        | ({"message": row.message} if row.message else {})
+        for row in maps.rows
+    ]
+    return {"layer": maps.layer, "prompts": list(maps.prompts), "rows": rows, "take": take, "taken": list(taken)}
+
+
+def _sent(panel: TokenPanel) -> dict[str, Any]:
+    """A panel as the browser unpacks it."""
+    sent = {"model": panel.model, "prompt": panel.prompt, "text": panel.text, "message": panel.message}
+    if panel.first is None or panel.masked is None:
+        return sent
+    return sent | {
+        "tokens": list(panel.tokens),
+        "readout": panel.readout,
+        "heads": panel.heads,
+        "differential": panel.differential,
+        "first": _text(panel.first.astype("<f4")),
+        "subtracted": "" if panel.subtracted is None else _text(panel.subtracted.astype("<f4")),
+        "masked": _text(panel.masked.astype("u1")),
+        "warnings": list(panel.warnings),
+        "left": panel.left,
+    }
 
 
 def _causal(tower: Tower) -> bool:
@@ -195,13 +234,9 @@ def _shown_positions(masked: Tensor, readout: int) -> int:
     return end if bool(masked[:end, end:].all()) else len(masked)
 
 
-def _mean_first(maps: Tensor) -> Tensor:
-    """(1, H, N, N) -> (1 + H, N, N): the mean over heads, then each head."""
-    return torch.cat([maps.mean(1), maps[0]])
-
-
-def _packed(maps: Tensor) -> str:
-    return _text(maps.numpy().astype("<f4"))
+def _mean_first(maps: Tensor) -> np.ndarray:
+    """(1, H, N, N) -> (1 + H, N, N) in float32: the mean over heads, then each head."""
+    return torch.cat([maps.mean(1), maps[0]]).float().numpy()
 
 
 def _text(values: np.ndarray) -> str:

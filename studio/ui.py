@@ -15,11 +15,13 @@ from studio.service import RECORDING_BYTES, Service
 from studio.tabs.compare import compare_tab
 from studio.tabs.explain import explain_tab
 from studio.tabs.intervene import intervene_tab
+from studio.tabs.linked import hold_in_address
 from studio.tabs.sparsity import sparsity_tab
 from studio.tabs.text import text_tab
 from studio.tabs.trajectories import trajectories_tab
 from studio.theme import page_css, studio_theme
 from studio.tour import guided_tour
+from studio.viewer.address import address_line
 
 TITLE = "DiffCLIP Studio"
 HEADER = (
@@ -53,19 +55,22 @@ def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int =
         with gr.Row(equal_height=False, elem_classes="studio-page"):
             with gr.Column(elem_classes="studio-looked-at"):
                 looked_at = choose_what_is_looked_at(service, examples)
-            with gr.Column(elem_id="studio-tabs", elem_classes="studio-tabs"), gr.Tabs(overflow_behavior="wrap"):
-                with gr.Tab("Compare", id="compare"):
-                    compare_tab(demo, looked_at, service, examples)
-                with gr.Tab("Sparsity", id="sparsity") as tab:
-                    sparsity_tab(looked_at, service, tab, examples)
-                with gr.Tab("λ trajectories", id="trajectories") as tab:
-                    trajectories_tab(looked_at, service, tab)
-                with gr.Tab("Explain", id="explain"):
-                    explain_tab(looked_at, service)
-                with gr.Tab("Intervene", id="intervene") as tab:
-                    intervene_tab(looked_at, service, tab, examples)
-                with gr.Tab("Text", id="text") as tab:
-                    text_tab(looked_at, service, tab)
+            with gr.Column(elem_id="studio-tabs", elem_classes="studio-tabs"):
+                line = address_line(elem_id="address-said", elem_classes="studio-address-line")
+                with gr.Tabs(overflow_behavior="wrap") as tabs:
+                    with gr.Tab("Compare", id="compare"):
+                        opened = compare_tab(demo, looked_at, service, examples)
+                    with gr.Tab("Sparsity", id="sparsity") as tab:
+                        sparsity_tab(looked_at, service, tab, examples)
+                    with gr.Tab("λ trajectories", id="trajectories") as tab:
+                        trajectories_tab(looked_at, service, tab)
+                    with gr.Tab("Explain", id="explain") as tab:
+                        explain_tab(looked_at, service, tab)
+                    with gr.Tab("Intervene", id="intervene") as tab:
+                        intervene_tab(looked_at, service, tab, examples)
+                    with gr.Tab("Text", id="text") as tab:
+                        text_tab(looked_at, service, tab)
+        hold_in_address(demo, opened, tabs, looked_at, service, line)
         add_api(service)
     return demo
 

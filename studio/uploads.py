@@ -4,31 +4,15 @@ Gradio's own loading drops transparency, clips 16-bit pictures, and opens any pa
 field gets a loader of ours: the file must lie in Gradio's upload folder and is read by `models.open_picture`.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from gradio.utils import get_upload_folder
-from PIL import Image
 
 from models import StudioError, open_picture
-from studio.examples import picture_token
 from studio.failures import told
-
-
-@dataclass(frozen=True)
-class Upload:
-    """A picture that was given to the page: upright RGB, and the uploaded file it was read from."""
-
-    image: Image.Image
-    file: Path
-
-    @cached_property
-    def token(self) -> str:
-        """A name for the pixels; worked out once, since for a large picture it takes a while."""
-        return picture_token(self.image)
+from studio.upload import Upload
 
 
 def read_upload(path: str | None, folder: Path) -> Upload:

@@ -3,6 +3,7 @@
 Lengths are in points, 1/72 inch, from the top left; colours are hexadecimal as "#1f2933".
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -31,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Words:
-    """One line of text; `y` is its baseline."""
+    """One line of text; `y` is its baseline. Turned text reads upwards from (x, y), and `x` is its baseline."""
 
     x: float
     y: float
@@ -40,6 +41,7 @@ class Words:
     bold: bool = False
     colour: str = "#1f2933"
     anchor: Anchor = "start"
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,36 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Polyline:
+    """A line through points (x, y), with rounded joints; `dash` are lengths drawn and left out, () for none."""
+
+    points: tuple[tuple[float, float], ...]
+    colour: str
+    width: float
+    dash: tuple[float, ...] = ()
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Area:
+    """A polygon that is filled; its edge is not drawn."""
+
+    points: tuple[tuple[float, float], ...]
+    colour: str
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Disc:
+    """A filled circle."""
+
+    x: float
+    y: float
+    radius: float
+    colour: str
+
+
+@dataclass(frozen=True)
 class Outline:
     """The edge of a place: a light line on a dark one, to be seen on every ground."""
 
@@ -105,7 +137,7 @@ class Clip:
     shapes: tuple["Shape", ...] = field(default_factory=tuple)
 
 
-Shape = Words | Photo | Cells | Hatching | Lines | Outline | Bar | Clip
+Shape = Words | Photo | Cells | Hatching | Lines | Polyline | Area | Disc | Outline | Bar | Clip
 
 
 @dataclass(frozen=True)
@@ -148,6 +180,6 @@ def shortened(text: str, width: float, size: float, bold: bool = False) -> str:
     text = " ".join(text.split())
     if text_width(text, size, bold) <= width:
         return text
-    while text and text_width(text + "…", size, bold) > width:
-        text = text[:-1]
-    return text.rstrip() + "…"
+    # Searched by halves: to measure a text takes as long as it is, and people may write very long ones.
+    fitting = bisect_right(range(len(text)), width, key=lambda kept: text_width(text[:kept] + "…", size, bold))
+    return text[: max(0, fitting - 1)].rstrip() + "…"

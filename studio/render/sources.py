@@ -6,13 +6,26 @@ from studio.render.numbers import rounded
 
 def model_line(found: Found, layer: int | None = None) -> str:
     """One model as it was found; with a layer, its lambda there."""
-    digest = f"weights sha256 {found.sha256[:12]}" if found.sha256 else "weight file no longer at hand"
     height, width = found.preprocess.input_size
     how = "squashed" if found.preprocess.mode == "squash" else "short side, centre crop"
     known = found.lam is not None and layer is not None and layer < len(found.lam)
     lam = f" · λ of layer {layer} {rounded(found.lam[layer], 4)}" if known else ""  # type: ignore[index]
-    assumed = f" · assumed: {'; '.join(found.assumed)}" if found.assumed else ""
-    return f"{found.title} · {digest} · input {width} × {height}, {how}, {found.preprocess.interpolation}{lam}{assumed}"
+    read = f"input {width} × {height}, {how}, {found.preprocess.interpolation}"
+    return f"{_weights(found)} · {read}{lam}{_assumed(found)}"
+
+
+def text_model_line(found: Found) -> str:
+    """One model as it was found, of which pictures have no part in the figure."""
+    return f"{_weights(found)}{_assumed(found)}"
+
+
+def _weights(found: Found) -> str:
+    digest = f"weights sha256 {found.sha256[:12]}" if found.sha256 else "weight file no longer at hand"
+    return f"{found.title} · {digest}"
+
+
+def _assumed(found: Found) -> str:
+    return f" · assumed: {'; '.join(found.assumed)}" if found.assumed else ""
 
 
 def picture_line(picture: Picture, window: tuple[int, int, int, int]) -> str:

@@ -28,6 +28,7 @@ from studio.render.ramps import stops_of
 from studio.render.shapes import Drawn, Hatching, Place, Shape, Words, shortened, text_width, wrapped
 from studio.render.strip_panel import OTHER_COLOUR, class_colours, panel_picture, range_of, tops_of
 from studio.render.strip_words import TITLES, bar_words, caption_of
+from studio.render.words_figure import words_shapes
 from studio.strip import MapPanel, Strip
 from studio.tab_recipe import Style, TabRecipe
 
@@ -44,6 +45,7 @@ def strip_figure(strip: Strip, recipe: TabRecipe, note: str = "") -> Drawn:
         recipe: how it is drawn, and what the words below name.
         note: a further sentence for the caption.
     """
+    picture, style = recipe.over
     grey = grey_picture(strip.shown)
     tops = tops_of(strip.panels)
     shapes: list[Shape] = []
@@ -55,15 +57,16 @@ def strip_figure(strip: Strip, recipe: TabRecipe, note: str = "") -> Drawn:
         shapes += header
         for left, panel in zip(columns.lefts, row, strict=False):
             place = Place(left, top, columns.picture_width, columns.picture_height)
-            shapes.append(panel_picture(strip, panel, tops.get(range_of(panel), 0.0), recipe.style, place, grey))
+            shapes.append(panel_picture(strip, panel, tops.get(range_of(panel), 0.0), style, place, grey))
         numbers, bottom = _numbers(row, columns, top + columns.picture_height)
         shapes += numbers
-    bars, bottom = _bars(strip.panels, tops, recipe.style, bottom)
+    bars, bottom = _bars(strip.panels, tops, style, bottom)
     legend, bottom = _legend(strip, bottom)
+    texts, bottom = words_shapes(strip.texts, bottom)
     lines = caption_of(strip, recipe, note)
     words, bottom = text_lines(lines, bottom + 8)
-    title = f"{TITLES[recipe.tab]} over {recipe.picture.name or 'a picture'}"
-    return Drawn(WIDTH, bottom + MARGIN - SMALL, (*shapes, *bars, *legend, *words), title, " ".join(lines))
+    title = f"{TITLES[recipe.tab]} over {picture.name or 'a picture'}"
+    return Drawn(WIDTH, bottom + MARGIN - SMALL, (*shapes, *bars, *legend, *texts, *words), title, " ".join(lines))
 
 
 def rows_of(strip: Strip) -> list[tuple[MapPanel, ...]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from studio.recipe import Picture
 from studio.render.numbers import rounded
 from studio.render.sources import model_line, picture_line
 from studio.strip import MapPanel, Strip
@@ -14,6 +15,11 @@ TITLES = {
     "segmentation": "Segmentation",
     "explain": "Explanations",
     "intervene": "Maps before and after an intervention",
+    "alpha-sweep": "Sparse attention over α",
+    "lambda-sweep": "λ swept",
+    "duel": "A duel of maps",
+    "text": "What tokens read",
+    "lambda": "λ over training",
 }
 
 
@@ -43,9 +49,10 @@ def bar_words(panel: MapPanel, top: float, style: Style) -> tuple[tuple[str, str
 def caption_of(strip: Strip, recipe: TabRecipe, note: str) -> list[str]:
     """The lines below the panels, `note` last; what does not concern this figure is not said."""
     drawn = [panel for panel in strip.panels if not panel.message]
-    lines = [*strip.note.split("\n"), f"{_drawing(drawn, recipe.style)} {_signs(strip, recipe, drawn)}"]
+    picture, style = recipe.over
+    lines = [*strip.note.split("\n"), f"{_drawing(drawn, style)} {_signs(strip, picture, drawn)}"]
     lines += [model_line(found) for found in recipe.models if found.name in recipe.settings.shown]
-    lines.append(picture_line(recipe.picture, strip.window))
+    lines.append(picture_line(picture, strip.window))
     return [line for line in (text.strip() for text in (*lines, note)) if line]
 
 
@@ -61,7 +68,7 @@ def _drawing(drawn: Sequence[MapPanel], style: Style) -> str:
     return " ".join(said)
 
 
-def _signs(strip: Strip, recipe: TabRecipe, drawn: Sequence[MapPanel]) -> str:
+def _signs(strip: Strip, picture: Picture, drawn: Sequence[MapPanel]) -> str:
     """What hatching means where there is any."""
     lines = []
     if any(panel.zeros and (panel.values == 0).any() for panel in drawn):
@@ -72,7 +79,7 @@ def _signs(strip: Strip, recipe: TabRecipe, drawn: Sequence[MapPanel]) -> str:
         lines.append("Dark hatching inside a map: no class, which is ground or what was not typed.")
     if any(panel.kind == "sequential" and (panel.values < 0).any() for panel in drawn):
         lines.append("Negative values on a scale from 0 are drawn by their magnitude.")
-    whole = (0.0, 0.0, float(recipe.picture.height), float(recipe.picture.width))
+    whole = (0.0, 0.0, float(picture.height), float(picture.width))
     boxes = [panel.geometry.seen_box for panel in strip.panels]
     if any(max(abs(a - b) for a, b in zip(box, whole, strict=True)) > 0.5 for box in boxes):
         lines.append("Dark and hatched: cropped away, the model never saw it.")

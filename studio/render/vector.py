@@ -9,7 +9,22 @@ from itertools import pairwise
 import numpy as np
 from PIL import Image
 
-from studio.render.shapes import Bar, Cells, Clip, Drawn, Hatching, Lines, Outline, Photo, Place, Shape, Words
+from studio.render.shapes import (
+    Area,
+    Bar,
+    Cells,
+    Clip,
+    Disc,
+    Drawn,
+    Hatching,
+    Lines,
+    Outline,
+    Photo,
+    Place,
+    Polyline,
+    Shape,
+    Words,
+)
 
 FAMILY = "DejaVu Sans, Verdana, Arial, sans-serif"
 _MOST_RECTANGLES = 20_000  # in one map; a map of pixels would have more and be no picture that an editor opens
@@ -56,6 +71,13 @@ class _Writer:
                 path = "".join(f"M{_n(x0)} {_n(y0)}L{_n(x1)} {_n(y1)}" for x0, y0, x1, y1 in shape.ends)
                 style = f'stroke="{shape.colour}" stroke-width="{_n(shape.width)}" stroke-opacity="{shape.opacity}"'
                 return [f'<path d="{path}" fill="none" {style}/>']
+            case Polyline():
+                return [_path(shape)]
+            case Area():
+                points = " ".join(f"{_n(x)},{_n(y)}" for x, y in shape.points)
+                return [f'<polygon points="{points}" fill="{shape.colour}"{_opacity("fill", shape.opacity)}/>']
+            case Disc():
+                return [f'<circle cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}" fill="{shape.colour}"/>']
             case Outline():
                 frame = f'<rect {_box(shape.place)} fill="none"'
                 return [f'{frame} stroke="#101820" stroke-width="1.8"/>', f'{frame} stroke="#fff" stroke-width="0.9"/>']
@@ -90,10 +112,20 @@ class _Writer:
 def _words(shape: Words) -> str:
     bold = ' font-weight="700"' if shape.bold else ""
     anchor = f' text-anchor="{shape.anchor}"' if shape.anchor != "start" else ""
-    return (
-        f'<text x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}" fill="{shape.colour}"{bold}{anchor}>'
-        f"{_text(shape.text)}</text>"
-    )
+    turn = f' transform="rotate(-90 {_n(shape.x)} {_n(shape.y)})"' if shape.turned else ""
+    style = f'font-size="{_n(shape.size)}" fill="{shape.colour}"{bold}{anchor}{turn}'
+    return f'<text x="{_n(shape.x)}" y="{_n(shape.y)}" {style}>{_text(shape.text)}</text>'
+
+
+def _path(shape: Polyline) -> str:
+    points = " ".join(f"{_n(x)},{_n(y)}" for x, y in shape.points)
+    dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
+    style = f'stroke="{shape.colour}" stroke-width="{_n(shape.width)}" stroke-linejoin="round"'
+    return f'<polyline points="{points}" fill="none" {style}{dash}{_opacity("stroke", shape.opacity)}/>'
+
+
+def _opacity(what: str, opacity: float) -> str:
+    return "" if opacity >= 1 else f' {what}-opacity="{opacity:g}"'
 
 
 def _photo(shape: Photo) -> str:

@@ -21,19 +21,23 @@ from studio.panels import SOURCES
 from studio.reading import MapReader, layer_server, numbers_server
 from studio.service import Look, Service
 from studio.speaking import RelevanceAsked, RelevanceStore
-from studio.uploads import Upload
+from studio.tab_link import Field, Words, read_settings
+from studio.upload import Upload
 from studio.viewer import attention_viewer
 from studio.zeroshot import message_html, parse_prompts, score, scores_html
 
 TEMPLATE = "a photo of a {}"
 CLASSES_LABEL = "Zero-shot classes, by line or by comma"
 TEMPLATE_LABEL = "Template; {} is the class"
+# The fields below the maps, as an address names them; `studio.tabs.linked` fills them in.
+WORDS = (Field("compare.classes", Words(), ""), Field("compare.template", Words(), ""))
 NO_PICTURE = "There is no picture: choose a file, or one of the example scenes."
 # The viewer's value holds the picture; of it only the names of the models that panels want are sent back.
 _ONLY_ASKED = "(...sent) => [...sent.slice(0, -1), sent.at(-1)?.asked ?? []]"
 _ASKED_AND_SHOWN = (
     "(...sent) => { const shown = sent.at(-1) ?? {}; "
-    "return [...sent.slice(0, -1), { asked: shown.asked ?? [], models: [shown.left, shown.right] }]; }"
+    "const { asked = [], left, right, token } = shown; "
+    "return [...sent.slice(0, -1), { asked, models: [left, right], token }]; }"
 )
 Compared = tuple[dict[str, Any], str, int]
 
@@ -74,6 +78,13 @@ class _Bench:
             value["note"] = " ".join([*link.remarks, *_too_deep(link, looks), value["note"]]).strip()
         return value, _ranked((looks[0], looks[1]), classes, template), scene
 
+    def coming(self, scene: Any, shown: Any) -> Upload | None:
+        """The scene that was chosen where another picture is still shown: the picture field has it with its answer."""
+        if not isinstance(scene, int) or isinstance(scene, bool) or not 0 <= scene < len(self.examples):
+            return None
+        token = shown.get("token") if isinstance(shown, dict) else None
+        return _opened(self.examples[scene]) if token not in (None, self.examples[scene].token) else None
+
     def linked(self, link: Link) -> Upload | None:
         """The picture that a link names, if it is here; the first example for a link that names none."""
         if link.picture:
@@ -82,10 +93,14 @@ class _Bench:
         return _opened(self.examples[0]) if self.examples else None
 
 
-def compare_tab(demo: gr.Blocks, looked_at: LookedAt, service: Service, examples: tuple[Example, ...]) -> None:
-    """Make the widgets and wire them."""
+def compare_tab(demo: gr.Blocks, looked_at: LookedAt, service: Service, examples: tuple[Example, ...]) -> Any:
+    """Make the widgets and wire them.
+
+    Returns:
+        The event after which picture and models are those that the address of the page names.
+    """
     bench = _Bench(service, examples, MapReader(service), RelevanceStore(service), PictureStore())
-    _wire(demo, looked_at, _widgets(bench), bench)
+    return _wire(demo, looked_at, _widgets(bench), bench)
 
 
 def _widgets(bench: _Bench) -> _Widgets:
@@ -108,7 +123,7 @@ def _text_field(value: str, label: str, elem_id: str, lines: int) -> gr.Textbox:
     return gr.Textbox(value, label=label, lines=lines, max_lines=6, elem_id=elem_id, interactive=True)
 
 
-def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
+def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> Any:
     shared: dict[str, Any] = {
         **MODEL_EVENT,
         "show_progress": "hidden",
@@ -124,11 +139,24 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
         return bench.compared(picture, left, right, classes, template, asked)
 
     @told
-    def follow(picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any) -> Any:
+    def look_again(
+        scene: Any, picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any
+    ) -> Compared:
+        asked = shown.get("asked") if isinstance(shown, dict) else None
+        return compare(bench.coming(scene, shown) or picture, left, right, classes, template, asked)
+
+    @told
+    def settle(picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any) -> Any:
         shown = shown if isinstance(shown, dict) else {}
-        if picture is None or shown.get("models") == [left, right]:
+        if picture is None or (shown.get("models") == [left, right] and shown.get("token") == picture.token):
             return gr.skip(), gr.skip(), gr.skip()
         return bench.compared(picture, left, right, classes, template, shown.get("asked"))
+
+    @told
+    def follow(
+        scene: Any, picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any
+    ) -> Any:
+        return settle(bench.coming(scene, shown) or picture, left, right, classes, template, shown)
 
     @told
     def show_scene(
@@ -146,33 +174,36 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> None:
         looks = bench.service.look(left, picture.image), bench.service.look(right, picture.image)
         return _ranked(looks, classes, template)
 
-    compared = gr.on(
-        [at.picture.upload, w.viewer.submit],
-        compare,
-        [at.picture, *asked, w.viewer],
-        [w.viewer, w.scores, at.scenes],
-        js=_ONLY_ASKED,
-        **shared,
-    )
+    answered = [w.viewer, w.scores, at.scenes]
+    compared = [
+        at.picture.upload(compare, [at.picture, *asked, w.viewer], answered, js=_ONLY_ASKED, **shared),
+        w.viewer.submit(look_again, [at.scenes, at.picture, *asked, w.viewer], answered, js=_ASKED_AND_SHOWN, **shared),
+    ]
+    # Answers come in the order of their questions, and a choice may be made while an earlier one is answered. So after
+    # the answer to a choice it is seen whether what is shown is what is chosen by now; nothing follows on that.
+    settled = [at.picture, *asked, w.viewer], answered
+    settling = {**shared, **EACH_TIME, "js": _ASKED_AND_SHOWN}
+    compared[0].success(settle, *settled, **settling)
     # A model that was brought, or named by the address, changes a field without a person's choice in it.
-    followed = [at.picture, *asked, w.viewer], [w.viewer, w.scores, at.scenes]
-    following = {**shared, **EACH_TIME, "js": _ASKED_AND_SHOWN}
-    gr.on([at.left.change, at.right.change], follow, *followed, **following)
+    gr.on([at.left.change, at.right.change], follow, [at.scenes, *settled[0]], answered, **settling).success(
+        settle, *settled, **settling
+    )
     # A file that cannot be read leaves the maps as they are, so the picture field goes back to their picture.
-    compared.failure(None, w.viewer, at.picture, js="(value) => (value && value.source) || null")
+    for event in compared:
+        event.failure(None, w.viewer, at.picture, js="(value) => (value && value.source) || null")
     at.scenes.input(
         show_scene,
         [at.scenes, *asked, w.viewer],
         [at.picture, w.viewer, w.scores, at.scenes],
         js=_ONLY_ASKED,
         **shared,
-    ).success(follow, *followed, **following)  # the address may have changed the models since the scene was chosen
+    ).success(settle, *settled, **settling)
     gr.on([w.rank.click, w.classes.submit, w.template.submit], rank_classes, [at.picture, *asked], w.scores, **shared)
     # The viewer sends one question at a time: `always_last` would send the first of several once more.
     questions = {**shared, "trigger_mode": "multiple"}
     w.viewer.select(_relevance_steps(bench), at.picture, w.viewer, **questions)
     w.viewer.expand(_overview_steps(bench), None, w.viewer, **questions)
-    demo.load(
+    return demo.load(
         _opening(bench),
         asked,
         [at.picture, at.left, at.right, w.viewer, w.scores, at.scenes],
@@ -185,7 +216,9 @@ def _opening(bench: _Bench) -> Callable[..., Any]:
 
     @told
     def open_page(left: str, right: str, classes: str, template: str, request: gr.Request) -> Any:
-        link = read_link(request.query_params.multi_items(), bench.service.knows)
+        parameters = request.query_params.multi_items()
+        link, words = read_link(parameters, bench.service.knows), read_settings(parameters, WORDS).values
+        classes, template = (words.get(field.key, own) for field, own in zip(WORDS, (classes, template), strict=True))
         left, right = link.left or left, link.right or right
         picture = bench.linked(link)
         wanted = [panel["model"] for panel in link.state.get("panels", [])]

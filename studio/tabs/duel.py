@@ -8,20 +8,28 @@ import gradio as gr
 
 from models import StudioError
 from studio.attribution import drained
-from studio.duel import DEPTHS, FEWEST_POINTS, MOST_POINTS, ORDERS, SEEDS, Side, duel, passes_of_duel
-from studio.duel_figure import areas_table, curve_figure
+from studio.chart_plotly import plot_figure
+from studio.chart_recipe import DuelSettings
+from studio.duel import DEPTHS, FEWEST_POINTS, MOST_POINTS, ORDERS, Side, duel, passes_of_duel
+from studio.duel_figure import KINDS, areas_table, duel_chart
 from studio.examples import data_url
 from studio.failures import told_steps
-from studio.fields import filled_whole, number_slider
+from studio.fields import number_slider
+from studio.filled import filled_whole
 from studio.frame import preview
-from studio.looked_at import LookedAt
+from studio.kept_runs import run_key
+from studio.looked_at import EACH_TIME, LookedAt
 from studio.prompts import prompts_of
-from studio.service import Service
+from studio.service import Look, Service
 from studio.similarity import BASELINES
 from studio.stopping import Stopped
-from studio.tabs.following import long_run, outdated_line, passes_made, say_outdated, say_waiting
-from studio.uploads import Upload
+from studio.strip_store import new_token
+from studio.tab_settings import picture_of
+from studio.tabs.following import long_run, outdated_line, passes_ended, passes_made, say_outdated, say_waiting
+from studio.take_strip import take_strip_server
+from studio.upload import Upload
 from studio.viewer.explained import explained_html, status_line
+from studio.viewer.take_button import take_button
 
 INTRO = (
     "### Faithfulness duel\n"
@@ -30,22 +38,16 @@ INTRO = (
     "relevance on DiffCLIP. **A good map falls fast and rises fast; what does not beat the random order explains "
     "nothing, however clean it looks.**"
 )
-NOTE = (
-    "Areas are the mean cosine over the curve: lower is better for deletion, higher for insertion. “Beyond random” is "
-    f"more than two standard deviations of {SEEDS} random orders. “A2 shuffled” is the same difference "
-    f"with A2 permuted over the patches, {SEEDS} fixed shuffles: where A1 − λA2 is not beyond it, it owes nothing to "
-    "what A2 knows of the picture. Areas of two models are not comparable, since their cosines have different ranges; "
-    "compare each with its own controls. One picture is no evidence."
-)
 POINTS = 14
 
 
-def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
+def duel_section(at: LookedAt, service: Service, tab: gr.Tab, prompts: gr.Textbox) -> None:
     """Make the widgets, below those that are there, and wire them.
 
     Args:
         at: the picture and the models.
         service: the models.
+        tab: the one that is open.
         prompts: the texts of the tab; the first stands in where the duel is given none.
     """
     gr.Markdown(INTRO)
@@ -74,8 +76,9 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
             status = status_line("", elem_id="duel-status")
     outdated = outdated_line("duel-outdated")
     table = explained_html(elem_id="duel-table")
+    take = take_button("the curves and areas of the duel", take_strip_server(service), "duel-take")
     with gr.Row():
-        plots = [gr.Plot(show_label=False, visible=False, elem_id=f"duel-{kind}") for kind in ("deletion", "insertion")]
+        plots = [gr.Plot(show_label=False, visible=False, elem_id=f"duel-{kind}") for kind in KINDS]
 
     dueling = long_run(service.turns)
 
@@ -96,31 +99,31 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
             raise StudioError("There is no picture for a duel: choose a file, or one of the example scenes.")
         prompt = prompts_of(own if own.strip() else texts, service.example(picture.token))[0]
         number = filled_whole(count, "Steps")
-        sides: list[Side] = []
-        made, started = 0, time.monotonic()
+        started, made, remembered, sides = time.monotonic(), 0, None, tuple[Side, ...]()
         looks = [service.look(name, picture.image) for name in (left, right)]
         total = sum(passes_of_duel(ORDERS[look.model.vision.differential], number) for look in looks)
         try:
-            for look in looks:
-                pixels = look.model.preprocess(picture.image)[0]
-                steps = duel(look, pixels, prompt, layers, baseline, number)  # pyright: ignore[reportArgumentType]
-                for passes in dueling.stops.until(asked, request, drained(steps, sides)):
-                    made += passes
-                    yield gr.skip(), gr.skip(), gr.skip(), passes_made(made, total)
+            begun = service.kept.begin(
+                run_key("duel", (left, right), picture, prompt, layers, baseline, number),
+                lambda: _both(looks, picture, prompt, layers, baseline, number),
+            )
+            for made, sides in dueling.stops.until(asked, request, begun.steps):  # noqa: B007 - the last are shown
+                if remembered is None:
+                    remembered = made if begun.remembered else 0
+                yield *[gr.skip()] * 4, passes_made(made, total)
         except Stopped:
-            yield gr.skip(), gr.skip(), gr.skip(), "Stopped."
+            yield *[gr.skip()] * 4, "Stopped."
             return
         heading = f"“{prompt}” · {layers} · taken out: {baseline}"
         shown = preview(picture.image, (0, 0, picture.image.height, picture.image.width))
         shown.thumbnail((300, 300))
-        figures = [
-            gr.Plot(curve_figure(sides, kind, f"{kind.capitalize()}: “{prompt}”"), visible=True)
-            for kind in ("deletion", "insertion")
-        ]
+        chart = duel_chart(sides, prompt, layers, baseline)
+        settings = DuelSettings(prompt, (left, right), layers, baseline, number)
         yield (
-            areas_table(sides, data_url(shown), heading, NOTE),
-            *figures,
-            f"{made} passes in {time.monotonic() - started:.1f} s",
+            areas_table(sides, data_url(shown), heading),
+            service.strips.keep(new_token(), chart, picture_of(picture), settings),
+            *(gr.Plot(plot_figure(plot), visible=True) for plot in chart.plots),
+            passes_ended(made, time.monotonic() - started, remembered or 0),
         )
 
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -129,8 +132,24 @@ def duel_section(at: LookedAt, service: Service, prompts: gr.Textbox) -> None:
     say_waiting(status, run.click)
     say_outdated(at, outdated, status, [run], dueling)
     given = [*at.inputs, prompts, text, depth, bare, points]
-    dueling.begun_by(run.click, run_duel, given, [table, *plots, status], line=status)
+    dueling.begun_by(run.click, run_duel, given, [table, take, *plots, status], line=status)
     points.change(_cost, points, cost, trigger_mode="always_last", **private)
+    # An address may have set the steps before the tab was ever open.
+    tab.select(_cost, points, cost, **EACH_TIME, **private)
+
+
+def _both(
+    looks: list[Look], picture: Upload, prompt: str, layers: str, baseline: str, points: int
+) -> Iterator[tuple[int, tuple[Side, ...]]]:
+    """How many passes were made, and the sides that are ready; both models at the end."""
+    made, sides = 0, list[Side]()
+    for look in looks:
+        pixels = look.model.preprocess(picture.image)[0]
+        steps = duel(look, pixels, prompt, layers, baseline, points)  # pyright: ignore[reportArgumentType]
+        for passes in drained(steps, sides):
+            made += passes
+            yield made, tuple(sides)
+    yield made, tuple(sides)
 
 
 def _cost(points: float | None) -> str:

@@ -27,7 +27,8 @@ from studio.explain_all import (
 from studio.explained import PATCHES, PIXELS, explanations_strip, words_html
 from studio.failures import told, told_steps
 from studio.fields import number_slider
-from studio.looked_at import LookedAt
+from studio.kept_runs import run_key
+from studio.looked_at import EACH_TIME, LookedAt
 from studio.methods import FEWEST_STEPS, MOST_BACK, MOST_STEPS, Method, Relevance, unit_of
 from studio.prompts import prompts_of
 from studio.service import Service, vision_grid
@@ -36,9 +37,9 @@ from studio.stopping import Stopped
 from studio.strip_store import new_token
 from studio.tab_settings import explain_settings, picture_of
 from studio.tabs.duel import duel_section
-from studio.tabs.following import long_run, outdated_line, passes_made, say_outdated, say_waiting
+from studio.tabs.following import long_run, outdated_line, passes_ended, passes_made, say_outdated, say_waiting
 from studio.take_strip import take_strip_server
-from studio.uploads import Upload
+from studio.upload import Upload
 from studio.viewer.explained import explained_html, status_line
 from studio.viewer.strip import map_strip
 
@@ -89,11 +90,11 @@ class _Widgets:
     words: gr.HTML
 
 
-def explain_tab(looked_at: LookedAt, service: Service) -> None:
-    """Make the widgets and wire them."""
+def explain_tab(looked_at: LookedAt, service: Service, tab: gr.Tab) -> None:
+    """Make the widgets and wire them; nothing runs before it is asked for."""
     widgets = _widgets(service)
-    _wire(looked_at, service, widgets)
-    duel_section(looked_at, service, widgets.prompts)
+    _wire(looked_at, service, tab, widgets)
+    duel_section(looked_at, service, tab, widgets.prompts)
 
 
 def _widgets(service: Service) -> _Widgets:
@@ -174,7 +175,7 @@ def _settings() -> list[Component]:
     ]
 
 
-def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
+def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
     explaining = long_run(service.turns)
@@ -203,20 +204,31 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         fields = (method, part, rule, back, steps, baseline, detail)
         named: dict[str, Any] = dict(zip(("method", *_NAMES), fields, strict=True))
         started, ready, token = time.monotonic(), (0, 0), new_token()
-        states = explain_all(service, picture, (left, right), texts, chosen, control=control)
+        begun = service.kept.begin(
+            run_key("explain", (left, right), picture, texts, chosen, control),
+            lambda: explain_all(service, picture, (left, right), texts, chosen, control=control),
+        )
+        remembered = None
+        # What was shown last is told again and not skipped: Gradio writes a step into the one before, so that a skip
+        # would take away maps that are still on their way to the page.
+        shown: tuple[Any, Any] = gr.skip(), gr.skip()
         try:
-            for state in explaining.stops.until(asked, request, states):
+            for state in explaining.stops.until(asked, request, begun.steps):
+                if remembered is None:
+                    remembered = state.made if begun.remembered else 0
                 if state.ready == ready:
                     # The page is told of every batch, so that no connection falls silent.
-                    yield gr.skip(), gr.skip(), passes_made(state.made, state.total)
+                    yield *shown, passes_made(state.made, state.total)
                     continue
                 ready = state.ready
                 settings = explain_settings((left, right), texts, named, ready)
                 strip = explanations_strip(picture.image, state.explanations, chosen, detail)
                 value = service.strips.value(token, strip, picture_of(picture), settings)
-                yield value, *_told(state, chosen, time.monotonic() - started)
+                words, said = _told(state, chosen, time.monotonic() - started, remembered)
+                shown = value, words
+                yield *shown, said
         except Stopped:
-            yield gr.skip(), gr.skip(), "Stopped; what was ready stays."
+            yield *shown, "Stopped; what was ready stays."
 
     @told
     def settings_of(left: str, right: str, method: str, *others: Any) -> list[Any]:
@@ -257,13 +269,15 @@ def _wire(at: LookedAt, service: Service, w: _Widgets) -> None:
         trigger_mode="always_last",
         **private,
     )
+    # What an address set before the tab was ever open was changed without an event.
+    tab.select(settings_of, [at.left, at.right, *w.settings], [*w.settings[1:], w.cost], **EACH_TIME, **private)
 
 
 _NAMES = ("part", "rule", "back", "steps", "baseline", "detail")
 
 
-def _told(state: Progress, method: Method, seconds: float) -> tuple[str, str]:
+def _told(state: Progress, method: Method, seconds: float, remembered: int) -> tuple[str, str]:
     """What is ready of the words, and the line that says how far it is."""
     ended = state.made >= state.total
-    line = f"{state.made} passes in {seconds:.1f} s" if ended else passes_made(state.made, state.total)
+    line = passes_ended(state.made, seconds, remembered) if ended else passes_made(state.made, state.total)
     return words_html(state.explanations, unit_of(method)), line

@@ -12,6 +12,8 @@ from studio.looked_at import EACH_TIME, LONG_EVENT, LookedAt
 from studio.stopping import Stops
 from studio.turns import Turns
 
+# JavaScript that gives an event the page's time in the place of its first input.
+TIMED = "(at, ...given) => [performance.now(), ...given]"
 # Milliseconds, less than a person needs to press twice.
 _MOMENT = 50
 # Seconds between two looks of a run that waits: whether it was stopped, whether its page is gone, what its place is.
@@ -65,6 +67,7 @@ class LongRun:
         inputs: list[Component],
         outputs: list[Component],
         line: gr.HTML,
+        since: gr.Number | None = None,
     ) -> None:
         """Have an event (`button.click`, or the `then` of another) begin the run when it has its turn.
 
@@ -74,11 +77,17 @@ class LongRun:
             inputs: what it is given after time and request.
             outputs: what it writes.
             line: the output that says how long the run waits; a run that fails leaves it empty.
+            since: for a run that goes on from what another event showed: holds the page's time when that was asked
+                for, which counts as the run's, so that what is asked for later ends it; None where there is nothing to
+                run. Without it the time is that of the event.
         """
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        waiting = self._in_turn(run, outputs.index(line), len(outputs))
-        timed = "(at, ...given) => [performance.now(), ...given]"
-        begun = event(waiting, [self.clock, *inputs], outputs, js=timed, **LONG_EVENT, **private)
+        at, timed = (self.clock, TIMED) if since is None else (since, None)
+        place = outputs.index(line)
+        waiting = self._in_turn(run, place, len(outputs))
+        if since is not None:
+            waiting = _if_asked(waiting, place, len(outputs))
+        begun = event(waiting, [at, *inputs], outputs, js=timed, **LONG_EVENT, **private)
         begun.failure(None, None, line, js="() => ''", **private)
 
     def _in_turn(
@@ -117,6 +126,21 @@ class LongRun:
         self.ended_by(*events, before=_MOMENT)
 
 
+def _if_asked(
+    run: Callable[..., Iterator[tuple[Any, ...]]], line: int, outputs: int
+) -> Callable[..., Iterator[tuple[Any, ...]]]:
+    """The handler, which does nothing where there is no time at which it was asked for, and then empties the line."""
+
+    @functools.wraps(run)
+    def needed(asked: Any, request: gr.Request, *given: Any) -> Iterator[tuple[Any, ...]]:
+        if asked is None:
+            yield _only("", line, outputs)
+        else:
+            yield from run(asked, request, *given)
+
+    return needed
+
+
 def long_run(turns: Turns) -> LongRun:
     """Make one, in the blocks that are open.
 
@@ -140,6 +164,12 @@ def place_in_line(others: int) -> str:
 def _only(value: Any, at: int, outputs: int) -> tuple[Any, ...]:
     """A step that changes one of so many outputs."""
     return tuple(value if each == at else gr.skip() for each in range(outputs))
+
+
+def passes_ended(made: int, seconds: float, remembered: int = 0) -> str:
+    """What a run took, in words; of all passes made so many come from memory, and took their time before."""
+    beside = f", {remembered} more from memory" if remembered else ""
+    return f"{made - remembered} passes in {seconds:.1f} s{beside}"
 
 
 def passes_made(made: int, total: int) -> str:

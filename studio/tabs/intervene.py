@@ -9,26 +9,32 @@ from gradio.components import Component
 
 from models import StudioError
 from studio.changes import controls_value
+from studio.chart_plotly import plot_figure
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.fields import filled_whole, number_slider
+from studio.fields import layer_slider
+from studio.filled import filled_whole
 from studio.intervened_maps import map_choice, maps_strip
 from studio.intervening import changed_model
+from studio.kept_runs import run_key
 from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.outcome import message_html, outcome_html
 from studio.service import Service
 from studio.stopping import Stopped
 from studio.strip_store import new_token
-from studio.sweeping import Sweep, swept_models
-from studio.tab_settings import intervene_settings, picture_of
+from studio.sweep_figure import sweep_chart, sweep_plots, sweep_words
+from studio.sweeping import LambdaAsked, Sweep, lambda_asked, swept_models
+from studio.tab_settings import intervene_settings, lambda_sweep_settings, picture_of
 from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated, say_waiting
 from studio.take_strip import take_strip_server
-from studio.uploads import Upload, emptied_if_unreadable, picture_field
+from studio.upload import Upload
+from studio.uploads import emptied_if_unreadable, picture_field
 from studio.viewer.bench import edit_bench
 from studio.viewer.explained import status_line
 from studio.viewer.gallery import gallery
 from studio.viewer.outcome import outcome_page
 from studio.viewer.strip import map_strip
+from studio.viewer.take_button import take_button
 from studio.zeroshot import parse_prompts
 
 INTRO = (
@@ -42,6 +48,7 @@ SWEEP_INTRO = (
     "λ from 0 to 1.5 in steps of 0.1, a run each; the other edits above stay. The control is the same with an A2 that "
     "knows nothing of the picture. 33 runs a model that has λ."
 )
+STOPPED = "Stopped; the same sweep goes on from here when it is run again."
 NO_PICTURE = "There is no picture to run the models on: choose a file, or one of the example scenes."
 
 
@@ -65,6 +72,7 @@ class _Widgets:
     waiting: gr.HTML
     outdated: gr.HTML
     swept: gr.HTML
+    take: gr.HTML
     plots: tuple[gr.Plot, ...]
 
     @property
@@ -99,9 +107,7 @@ def _widgets(examples: tuple[Example, ...], service: Service) -> _Widgets:
             classes = _text(", ".join(objects), "Zero-shot classes, by line or by comma", "intervene-classes", 2)
             template = _text("a photo of a {}", "Template; {} is the class", "intervene-template", 1)
         with gr.Column(min_width=300), gr.Group():
-            layer = number_slider(
-                0, 11, 0, step=1, label="Layer of the maps", elem_id="intervene-layer", interactive=True
-            )
+            layer = layer_slider("Layer of the maps", elem_id="intervene-layer")
             with gr.Row():
                 head = gr.Dropdown(["mean"], value="mean", label="Head", elem_id="intervene-head", interactive=True)
                 part = _choice(PARTS, "weights", "Map", "intervene-part")
@@ -120,6 +126,7 @@ def _widgets(examples: tuple[Example, ...], service: Service) -> _Widgets:
             waiting = status_line("", elem_id="sweep-waiting")
     outdated = outdated_line("sweep-outdated")
     swept = outcome_page(elem_id="sweep-words")
+    take = take_button("the curves of the sweep over λ", take_strip_server(service), "sweep-take")
     plots = []
     for side in ("left", "right"):
         with gr.Row(equal_height=False):
@@ -146,6 +153,7 @@ def _widgets(examples: tuple[Example, ...], service: Service) -> _Widgets:
         waiting,
         outdated,
         swept,
+        take,
         tuple(plots),
     )
 
@@ -224,23 +232,37 @@ def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
 
     @told_steps
     def sweep(
-        since: float, request: gr.Request, picture: Upload | None, left: str, right: str, *asked: Any
+        since: float,
+        request: gr.Request,
+        picture: Upload | None,
+        left: str,
+        right: str,
+        left_edits: Any,
+        right_edits: Any,
+        *controls: Any,
     ) -> Iterator[tuple[Any, ...]]:
         if picture is None:
             raise StudioError(NO_PICTURE)
-        steps = swept_models(service, picture, (left, right), *asked)
+        asked, names, edits = lambda_asked(*controls), (left, right), (left_edits, right_edits)
+        begun = service.kept.begin(
+            run_key("sweep of lambda", names, picture, edits, asked),
+            lambda: swept_models(service, picture, names, edits, asked),
+        )
         try:
-            for step in sweeping.stops.until(since, request, steps):
-                yield *_shown_sweeps(step), ""
+            for step in sweeping.stops.until(since, request, begun.steps):
+                if isinstance(step, str):
+                    yield message_html(step), *[gr.skip()] * (1 + len(w.plots)), begun.note
+                else:
+                    yield *_shown_sweeps(service, picture, names, edits, asked, step), begun.note
         except Stopped:
-            yield message_html("Stopped; what was swept so far is let go."), *[gr.skip()] * len(w.plots), ""
+            yield message_html(STOPPED), *[gr.skip()] * (1 + len(w.plots)), ""
 
     sweeping.ended_by(w.stop.click)
     sweeping.begun_anew_by(w.sweep.click)
     say_outdated(at, w.outdated, w.swept, [w.sweep], sweeping)
     inputs = [*at.inputs, *w.asked, w.tower, w.only]
     say_waiting(w.waiting, w.sweep.click)
-    sweeping.begun_by(w.sweep.click, sweep, inputs, [w.swept, *w.plots, w.waiting], line=w.waiting)
+    sweeping.begun_by(w.sweep.click, sweep, inputs, [w.swept, w.take, *w.plots, w.waiting], line=w.waiting)
 
 
 def _filled(
@@ -256,11 +278,8 @@ def _filled(
         for name, model, value in zip(names, models, edits, strict=True)
     ]
     deepest = max(0, *(model.vision.layers - 1 for model in models))
-    first = all(value is None for value in edits)
     heads = ["mean", *map(str, range(max(model.vision.heads for model in models)))]
-    slider = gr.Slider(
-        maximum=max(1, deepest), value=deepest if first else min(filled_whole(layer, "Layer of the maps"), deepest)
-    )
+    slider = gr.Slider(maximum=max(1, deepest), value=min(filled_whole(layer, "Layer of the maps"), deepest))
     return *benches, slider, gr.Dropdown(heads, value=head if head in heads else "mean")
 
 
@@ -294,13 +313,21 @@ def _ran(
     return words, service.strips.value(new_token(), strip, picture_of(picture), made)
 
 
-def _shown_sweeps(step: str | list[Sweep | str]) -> tuple[Any, ...]:
-    """What a step of a sweep shows: how far it is, or at the end words and two figures for each model."""
-    if isinstance(step, str):
-        return message_html(step), *[gr.skip()] * 4
-    # Plotly takes a good part of a second to import, and only the end of a sweep needs it.
-    from studio.sweep_figure import sweep_figures, sweep_words
-
-    figures = [figure for each in step for figure in (sweep_figures(each) if isinstance(each, Sweep) else (None, None))]
-    plots = [gr.Plot(visible=False) if figure is None else gr.Plot(figure, visible=True) for figure in figures]
-    return sweep_words(step), *plots
+def _shown_sweeps(
+    service: Service,
+    picture: Upload,
+    names: tuple[str, str],
+    edits: tuple[Any, Any],
+    asked: LambdaAsked,
+    results: list[Sweep | str],
+) -> tuple[Any, ...]:
+    """What the end of a sweep shows: words, what it is taken away by, and two figures for each model."""
+    chart, taken = sweep_chart([each for each in results if isinstance(each, Sweep)]), None
+    if chart is not None:
+        made = lambda_sweep_settings(service, names, edits, results, asked)
+        taken = service.strips.keep(new_token(), chart, picture_of(picture), made)
+    plots = [plot for each in results for plot in (sweep_plots(each) if isinstance(each, Sweep) else (None, None))]
+    shown = [
+        gr.Plot(visible=False) if plot is None else gr.Plot(plot_figure(plot, 370), visible=True) for plot in plots
+    ]
+    return sweep_words(results), taken, *shown

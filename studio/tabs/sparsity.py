@@ -11,25 +11,29 @@ from models import StudioError
 from models.presets import PRESETS
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.fields import filled_whole, number_slider
+from studio.fields import layer_slider, number_slider
+from studio.filled import filled_whole
+from studio.kept_runs import run_key
 from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.panels import SOURCES
 from studio.service import Service
-from studio.sparsity import RULES, same_patch
-from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity, sweep_shown
+from studio.sparsity import RULES, parse_query, same_patch
+from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity
 from studio.stopping import Stopped
-from studio.strip import Strip
+from studio.strip import Strip, strip_value
 from studio.strip_store import new_token
 from studio.tab_settings import SIDES, picture_of, segmentation_settings, sparsity_settings
-from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated, say_waiting
+from studio.tabs.following import TIMED, click_if_seen, long_run, outdated_line, say_outdated, say_waiting
+from studio.tabs.sparsity_answers import AnswersPart, answers_part, ended_by_changes, wire_answers
+from studio.tabs.sparsity_sweep import SweepPart, sweep_part, wire_sweep
 from studio.take_strip import take_strip_server
-from studio.uploads import Upload, emptied_if_unreadable, picture_field
+from studio.upload import Upload
+from studio.uploads import emptied_if_unreadable, picture_field
 from studio.viewer.explained import status_line
 from studio.viewer.painter import mask_painter, painter_value
 from studio.viewer.strip import map_strip
 from studio.viewer.tables import table_html
 
-MOST_LAYERS = 64
 TEMPLATE = "a photo of a {}"
 
 
@@ -48,13 +52,8 @@ class _Widgets:
     strip: gr.HTML
     said: gr.HTML
     grids: gr.HTML
-    answers: gr.HTML
-    sweep: gr.Button
-    stop_sweep: gr.Button
-    sweep_waiting: gr.HTML
-    sweep_outdated: gr.HTML
-    swept: gr.HTML
-    figure: gr.Plot
+    answers: AnswersPart
+    sweep: SweepPart
     preset: gr.Dropdown
     background: gr.Slider
     rules: gr.CheckboxGroup
@@ -103,16 +102,7 @@ def _widgets(objects: str, service: Service) -> _Widgets:
             interactive=True,
         )
     with gr.Row(elem_classes="sparsity-controls"):
-        layer = number_slider(
-            0,
-            MOST_LAYERS,
-            MOST_LAYERS,
-            step=1,
-            label="Layer",
-            min_width=150,
-            elem_id="sparsity-layer",
-            interactive=True,
-        )
+        layer = layer_slider("Layer", min_width=150, elem_id="sparsity-layer")
         heads = [
             gr.Dropdown(
                 ["mean"],
@@ -166,15 +156,9 @@ def _widgets(objects: str, service: Service) -> _Widgets:
             elem_id="sparsity-template",
             interactive=True,
         )
-    answers = table_html(elem_id="sparsity-answers")
+    answers = answers_part(service)
     gr.Markdown("#### α from 1 to 2, with controls")
-    with gr.Row():
-        sweep = gr.Button("Sweep α from 1 to 2", variant="primary", size="sm", elem_id="sparsity-sweep")
-        stop_sweep = gr.Button("Stop", size="sm", elem_id="sparsity-sweep-stop", min_width=80, scale=0)
-        sweep_waiting = status_line("", elem_id="sparsity-sweep-waiting", elem_classes="studio-waiting")
-    sweep_outdated = outdated_line("sparsity-sweep-outdated")
-    swept = table_html(elem_id="sparsity-swept")
-    figure = gr.Plot(show_label=False, visible=False, elem_id="sparsity-figure")
+    sweep = sweep_part(service)
     gr.Markdown("#### The picture segmented by the classes above")
     with gr.Row(elem_classes="sparsity-controls"):
         preset = gr.Dropdown(
@@ -247,9 +231,8 @@ def _widgets(objects: str, service: Service) -> _Widgets:
         named,
     ]
     return _Widgets(
-        controls, layer, heads, query, mask, painter, paint, show, strip, said, grids, answers, sweep, stop_sweep,
-        sweep_waiting, sweep_outdated, swept, figure, preset, background, rules, segment, stop, waiting, outdated,
-        segmented, segments,
+        controls, layer, heads, query, mask, painter, paint, show, strip, said, grids, answers, sweep, preset,
+        background, rules, segment, stop, waiting, outdated, segmented, segments,
     )  # fmt: skip
 
 
@@ -258,22 +241,30 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     shared: dict[str, Any] = {**MODEL_EVENT, "api_visibility": "private", "show_progress": "hidden"}
 
     @told_steps
-    def show(picture: Upload | None, left: str, right: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        upload, controls, token = _given(picture), Controls(*values), new_token()
-        strip = value = None
-        for shown in show_sparsity(service, upload, (left, right), controls):
-            if shown.strip is not strip:
-                strip = shown.strip
-                made = sparsity_settings(upload, (left, right), controls)
-                value = service.strips.value(token, strip, picture_of(upload), made)
-            yield value, _said(shown.said), shown.grids, shown.answers
+    def show(
+        asked: float, request: gr.Request, picture: Upload | None, left: str, right: str, *values: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        upload, names, controls, token = _given(picture), (left, right), Controls(*values), new_token()
+        since, value = None if controls.mode == "readout" else asked, None
+        for shown in show_sparsity(service, upload, names, controls):
+            made = sparsity_settings(upload, names, controls, tables=value is not None)
+            service.strips.keep(token, shown.strip, picture_of(upload), made)
+            if value is None:
+                value = strip_value(shown.strip, token)
+                # Answers to what was shown before must not come under these maps.
+                w.answers.end_earlier(asked, request)
+            # The maps again and no `gr.skip()`: it would be written into the step before, if that is still on its way.
+            yield value, _said(shown.said), shown.grids, *w.answers.showing(shown.answers, token, since)
 
     @told
-    def bounds(left: str, right: str, layer: float) -> tuple[Any, ...]:
+    def bounds(
+        picture: Upload | None, left: str, right: str, layer: float, query: str, query_of: str
+    ) -> tuple[Any, ...]:
         towers = [service.model(name).vision for name in (left, right)]
         last = max(1, *(tower.layers for tower in towers)) - 1
         heads = [gr.Dropdown(["mean", *map(str, range(tower.heads))]) for tower in towers]
-        return gr.Slider(maximum=last, value=min(filled_whole(layer, "Layer"), last)), *heads
+        moved = _query_moved(service, picture, query, query_of, left)
+        return gr.Slider(maximum=last, value=min(filled_whole(layer, "Layer"), last)), *heads, moved, left
 
     @told
     def ask_patch(event: gr.EventData, picture: Upload | None, left: str, right: str) -> str:
@@ -285,18 +276,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         assert patch is not None
         return f"{patch[0]}, {patch[1]}"
 
-    sweeping, segmenting = long_run(service.turns), long_run(service.turns)
-
-    @told_steps
-    def sweep(
-        asked: float, request: gr.Request, picture: Upload | None, left: str, right: str, *values: Any
-    ) -> Iterator[tuple[Any, ...]]:
-        steps = sweep_shown(service, _given(picture), (left, right), Controls(*values))
-        try:
-            for said, figure in sweeping.stops.until(asked, request, steps):
-                yield _said(said), gr.skip() if figure is None else gr.Plot(figure, visible=True), ""
-        except Stopped:
-            yield _said("Stopped."), gr.skip(), ""
+    segmenting = long_run(service.turns)
 
     @told_steps
     def segment(
@@ -312,7 +292,11 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     ) -> Iterator[tuple[Any, ...]]:
         upload, controls, names = _given(picture), Controls(*values), (left, right)
         tokens = [new_token() for _ in SIDES]
-        steps = segment_shown(service, upload, names, controls, preset, background, rules)
+        begun = service.kept.begin(
+            run_key("segmentation", names, upload, preset, background, rules, controls),
+            # Numbered here, since one that goes on has columns ready when it begins.
+            lambda: enumerate(segment_shown(service, upload, names, controls, preset, background, rules), 1),
+        )
 
         def kept(at: int, strip: Strip | None, ready: int) -> gr.HTML:
             if strip is None:
@@ -320,44 +304,68 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
             made = segmentation_settings(upload, names, controls, preset, background, rules, SIDES[at], ready)
             return gr.HTML(value=service.strips.value(tokens[at], strip, picture_of(upload), made), visible=True)
 
+        # Told again by a stop and not skipped: a skip would take away columns that are still on their way.
+        shown: list[Any] = [gr.skip() for _ in SIDES]
         try:
-            for ready, (said, *strips) in enumerate(segmenting.stops.until(asked, request, steps), 1):
-                yield _said(said), *(kept(at, strip, ready) for at, strip in enumerate(strips)), ""
+            for ready, (said, *strips) in segmenting.stops.until(asked, request, begun.steps):
+                shown = [kept(at, strip, ready) for at, strip in enumerate(strips)]
+                yield _said(said), *shown, begun.note
         except Stopped:
-            yield _said("Stopped."), gr.skip(), gr.skip(), ""
+            yield _said("Stopped."), *shown, ""
 
     @told
     def paint(picture: Upload | None) -> dict[str, Any]:
         upload = _given(picture)
         return painter_value(upload.image, upload.token)
 
-    ask = [at.left, at.right, w.layer], [w.layer, *w.heads]
-    shown = [w.strip, w.said, w.grids, w.answers]
-    tab.select(bounds, *ask, **shared).then(show, everything, shown, trigger_mode="always_last", **shared)
+    query_of = gr.Textbox(at.left.value, visible=False)
+    ask = [*at.inputs, w.layer, w.query, query_of], [w.layer, *w.heads, w.query, query_of]
     again = click_if_seen("sparsity-show")
+    tab.select(bounds, *ask, **shared).then(None, js=again)
+    ended_by_changes(at, w.answers, w.show)
     gr.on([at.left.change, at.right.change], bounds, *ask, **EACH_TIME, **shared).success(None, js=again)
     # An uploaded mask belongs to the picture for which it was uploaded, and goes with it before anything is measured.
     at.picture.change(None, None, w.mask, js="() => null", show_progress="hidden", **EACH_TIME)
     at.picture.change(None, at.picture, js=again)
     alpha, match, keep, source, mode, everywhere = w.controls[:6]
     moved = [part.input for part in (alpha, match, keep, source, mode, everywhere, w.layer, *w.heads)]
-    gr.on([*moved, w.query.submit, w.show.click], show, everything, shown, trigger_mode="always_last", **shared)
-    w.strip.select(ask_patch, at.inputs, w.query, **shared).then(
-        show, everything, shown, trigger_mode="always_last", **shared
+    shown = gr.on(
+        [*moved, w.query.submit, w.show.click],
+        show,
+        [w.answers.running.clock, *everything],
+        [w.strip, w.said, w.grids, *w.answers.shown],
+        js=TIMED,
+        trigger_mode="always_last",
+        **shared,
     )
-    sweeping.ended_by(w.stop_sweep.click)
-    sweeping.begun_anew_by(w.sweep.click)
+    wire_answers(at, service, w.answers, shown)
+    w.strip.select(ask_patch, at.inputs, w.query, **shared).success(None, js=again)
     segmenting.ended_by(w.stop.click)
     segmenting.begun_anew_by(w.segment.click)
-    say_outdated(at, w.sweep_outdated, w.swept, [w.sweep], sweeping)
     say_outdated(at, w.outdated, w.segmented, [w.segment], segmenting)
-    say_waiting(w.sweep_waiting, w.sweep.click)
+    wire_sweep(at, service, w.sweep, w.controls)
     say_waiting(w.waiting, w.segment.click)
-    sweeping.begun_by(w.sweep.click, sweep, everything, [w.swept, w.figure, w.sweep_waiting], line=w.sweep_waiting)
     settings = [w.preset, w.background, w.rules]
     inputs = [*at.inputs, *settings, *w.controls]
     segmenting.begun_by(w.segment.click, segment, inputs, [w.segmented, *w.segments, w.waiting], line=w.waiting)
     w.paint.click(paint, at.picture, w.painter, api_visibility="private", show_progress="hidden")
+
+
+def _query_moved(service: Service, picture: Upload | None, query: str, before: str, now: str) -> Any:
+    """The query's field where another model takes the left one's place: the patch on the same original pixels."""
+    try:
+        patch = parse_query(query)
+    except StudioError:
+        # What is wrong with it is told when it is asked for.
+        return gr.skip()
+    if before == now or patch is None or picture is None:
+        return gr.skip()
+    try:
+        moved = same_patch(patch, service.look(before, picture.image), service.look(now, picture.image))
+    except StudioError as error:
+        gr.Info(html.escape(f"The query is CLS again. {error}"))
+        return "CLS"
+    return gr.skip() if moved is None else f"{moved[0]}, {moved[1]}"
 
 
 def _given(picture: Upload | None) -> Upload:

@@ -1,16 +1,21 @@
 """The tab on what the tokens of a prompt read in the text towers of both models."""
 
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from models import StudioError
 from studio.failures import told
-from studio.fields import number_slider
+from studio.fields import layer_slider
+from studio.filled import filled_whole
 from studio.looked_at import MODEL_EVENT, LookedAt
 from studio.service import Service
+from studio.strip_store import new_token
 from studio.tabs.following import click_if_seen
-from studio.text_maps import TextRun, parse_texts, run_text, text_value
+from studio.take_strip import take_strip_server
+from studio.text_maps import TextRun, parse_texts, run_or_why, text_value, token_maps
+from studio.text_recipe import TextSettings
 from studio.viewer.matrix import token_matrices
 
 INTRO = (
@@ -31,34 +36,39 @@ def text_tab(looked_at: LookedAt, service: Service, tab: gr.Tab) -> None:
             )
         with gr.Column(min_width=300):
             with gr.Group():
-                layer = number_slider(0, 11, 0, step=1, label="Layer", elem_id="text-layer", interactive=True)
+                layer = layer_slider("Layer", elem_id="text-layer")
             run = gr.Button("Read these prompts", variant="primary", size="sm", elem_id="text-run")
-    maps = token_matrices(elem_id="text-maps")
+    maps = token_matrices(take_strip_server(service), elem_id="text-maps")
 
     @told
     def read(left: str, right: str, text: str, at: float) -> tuple[Any, dict[str, Any]]:
         return _read(service, (left, right), text, at)
 
-    @told
-    def read_opened(left: str, right: str, text: str, at: float, shown: Any) -> tuple[Any, dict[str, Any]]:
-        return _read(service, (left, right), text, None if shown is None else at)
-
     private: dict[str, Any] = {**MODEL_EVENT, "api_visibility": "private", "show_progress": "hidden"}
     asked = [looked_at.left, looked_at.right, prompts, layer]
     gr.on([looked_at.left.change, looked_at.right.change], None, js=click_if_seen("text-run"))
-    tab.select(read_opened, [*asked, maps], [layer, maps], **private)
+    tab.select(read, asked, [layer, maps], **private)
     gr.on([run.click, prompts.submit, layer.input], read, asked, [layer, maps], trigger_mode="always_last", **private)
 
 
-def _read(service: Service, names: tuple[str, str], text: str, layer: float | None) -> tuple[Any, dict[str, Any]]:
+def _read(service: Service, names: tuple[str, str], text: str, layer: float) -> tuple[Any, dict[str, Any]]:
     """The layers that there are, and the maps of one; a model whose text tower cannot be read says why."""
     prompts = parse_texts(text)
     runs: list[TextRun | tuple[str, str]] = []
-    for name in names:
+    there: list[int] = []
+    for row, name in enumerate(names):
         try:
-            runs.append(run_text(service.model(name), prompts))
+            model = service.model(name)
         except StudioError as error:
             runs.append((service.title(name), str(error)))
+            continue
+        there.append(row)
+        runs.append(run_or_why(model, prompts))
     deepest = max([run.model.text.layers - 1 for run in runs if isinstance(run, TextRun)], default=0)
-    at = deepest if layer is None else min(max(0, round(layer)), deepest)
-    return gr.Slider(maximum=max(1, deepest), value=at), text_value(runs, prompts, at)
+    at = min(max(0, filled_whole(layer, "Layer")), deepest)
+    maps = token_maps(runs, prompts, at)
+    # A recipe has no place for a model that cannot be loaded.
+    kept = replace(maps, rows=tuple(maps.rows[row] for row in there))
+    settings = TextSettings(tuple(prompts), tuple(names[row] for row in there), at)
+    take = service.strips.keep(new_token(), kept, None, settings) if kept.drawable else ""
+    return gr.Slider(maximum=max(1, deepest), value=at), text_value(maps, take, there)

@@ -8,11 +8,14 @@ import gradio as gr
 from studio.bring import bring_folder
 from studio.bring_field import BRINGS, choices_of, known_of, view_of
 from studio.failures import told
+from studio.lambda_again import taken_runs
 from studio.lambdas import Run, chart_value, kept_of, runs_of
 from studio.looked_at import EACH_TIME, LookedAt
 from studio.runlog import MOST_BYTES
 from studio.sent_files import sent_files
 from studio.service import Service
+from studio.strip_store import new_token
+from studio.take_strip import take_strip_server
 from studio.viewer.lambda_chart import lambda_chart
 
 INTRO = (
@@ -24,7 +27,7 @@ INTRO = (
 def trajectories_tab(looked_at: LookedAt, service: Service, tab: gr.Tab) -> None:
     """Make the tab; logs are read when it is opened, and again when a model or a run is chosen."""
     gr.Markdown(INTRO)
-    chart = lambda_chart(elem_id="lambda-chart")
+    chart = lambda_chart(take_strip_server(service), elem_id="lambda-chart")
     with gr.Accordion("More runs", open=False, elem_id="lambda-more"), gr.Row():
         with gr.Column(min_width=260):
             shipped = gr.CheckboxGroup(
@@ -62,7 +65,11 @@ def _wire(looked_at: LookedAt, service: Service, tab: gr.Tab, chart: gr.HTML, as
 
     @told
     def draw_lambdas(left: str, right: str, names: list[str], files: list[str] | None, text: str) -> dict[str, Any]:
-        return chart_value(chosen(left, right, names, files, text))
+        runs = chosen(left, right, names, files, text)
+        there, kept, settings = taken_runs(runs)
+        curved = any(run.curved for run in kept.runs)
+        take = service.strips.keep(new_token(), kept, None, settings) if curved else ""
+        return chart_value(runs, take, there)
 
     @told
     def open_checkpoint(

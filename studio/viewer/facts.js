@@ -75,7 +75,7 @@ async function askNumbers() {
     answer = undefined;
   }
   asking = false;
-  const found = answer?.panels ?? questions.map(() => ({ error: answer?.error ?? 'The server gave no numbers; move the layer to ask again.' }));
+  const found = answer?.panels ?? questions.map(() => ({ error: answer?.error ?? 'The server gave no numbers; any change asks again.' }));
   const evicted = found.some((each) => each.evicted);
   const runs = evicted && !ranAgain;
   ranAgain = evicted || (ranAgain && !found.every((each) => each.measures));

@@ -100,6 +100,16 @@ const mark = () => {
   drawReading();
 };
 const redraw = () => { drawControls(); drawCharts(); };
+// What is shown goes with the request; hidden runs are told by their places among those that can be taken away.
+const takeAway = () => {
+  const hidden = props.value.taken.flatMap((at, place) => (T.hidden.has(runs()[at].key) ? [place] : []));
+  const { axis, terms, layer } = T;
+  saveFigure(find('.take'), () => server.take_strip({ token: props.value.take, axis, terms, layer, hidden }), (text) => { find('.saved').textContent = text; });
+};
+const offer = () => {
+  find('.take').hidden = !(props.value && props.value.take);
+  find('.saved').textContent = '';
+};
 element.addEventListener('pointermove', (event) => {
   const at = T.marked ? null : placeOf(event);
   if (at !== null) moveTo(at);
@@ -108,7 +118,8 @@ element.addEventListener('pointerleave', () => { if (!T.marked) { T.at = null; d
 element.addEventListener('click', (event) => {
   const button = event.target.closest('button');
   const at = placeOf(event);
-  if (button && button.dataset.axis) { T.axis = button.dataset.axis; T.at = null; T.marked = false; redraw(); }
+  if (button && button.dataset.axis) { T.axis = button.dataset.axis; T.at = null; T.marked = false; redraw(); keepChart(); }
+  else if (button && button.classList.contains('take')) takeAway();
   else if (button && button.dataset.run) {
     const { run } = button.dataset;
     if (!T.hidden.delete(run)) T.hidden.add(run);
@@ -119,6 +130,7 @@ element.addEventListener('click', (event) => {
     const layer = Number(button.dataset.layer);
     const section = button.closest('section').dataset.tower;
     T.layer = T.layer === layer ? null : layer;
+    keepChart();
     drawCharts();
     element.querySelector(`section[data-tower="${section}"] button[data-layer="${layer}"]`).focus();
   } else if (button && button.dataset.side && find('.kept').value) {
@@ -127,7 +139,7 @@ element.addEventListener('click', (event) => {
   } else if (at !== null) { moveTo(at); mark(); }
 });
 element.addEventListener('change', (event) => {
-  if (event.target.classList.contains('terms')) { T.terms = event.target.checked; drawCharts(); }
+  if (event.target.classList.contains('terms')) { T.terms = event.target.checked; drawCharts(); keepChart(); }
 });
 find('.charts').addEventListener('keydown', (event) => {
   if (event.target.closest('button')) return;
@@ -141,11 +153,17 @@ find('.charts').addEventListener('keydown', (event) => {
   else return;
   event.preventDefault();
 });
-watch('value', () => { T.at = null; T.marked = false; redraw(); });
+const CHART = { axis: ['samples', 'steps'], terms: ['false', 'true'], layer: ['', ...wholeTo(64)] };
+const keepChart = () => keepView(CHART, { ...T, layer: T.layer ?? '' });
+const linkedChart = viewOf(CHART);
+Object.assign(T, { axis: linkedChart.axis, terms: linkedChart.terms === 'true', layer: linkedChart.layer === '' ? null : Number(linkedChart.layer) });
+find('.terms').checked = T.terms;
+watch('value', () => { T.at = null; T.marked = false; offer(); redraw(); });
 let width = 0;
 new ResizeObserver(() => {
   if (Math.abs(element.clientWidth - width) < 2) return;
   width = element.clientWidth;
   drawCharts();
 }).observe(element);
+offer();
 redraw();

@@ -17,7 +17,8 @@ function missingOf(model, layer) {
     && !known?.maps[mapKind(panel.kind)]?.slots.includes(slotOf(panel.head)));
 }
 
-// What the panels of a model show in a layer: {data}, {error: sentence} or {evicted: true}.
+// What the panels of a model show in a layer: {data}, {error: sentence} or {evicted: true}; with `lost` the question did
+// not get through, and the next change asks again.
 async function fetchLayer(model, layer) {
   const side = sideOf(model);
   if (!side) return { error: props.value.missing[model] ?? 'This model has not looked at the picture.' };
@@ -35,7 +36,7 @@ async function fetchLayer(model, layer) {
     answer = undefined;
   }
   // A server function that failed answers nothing at all.
-  if (!answer) return { error: 'The server gave no answer for this layer; move the layer to ask again.' };
+  if (!answer) return { lost: true, error: 'The server gave no answer for this layer; any change asks again.' };
   if (answer.error || answer.evicted) return answer;
   keep(key, answer);
   return { data: layers.get(key) };

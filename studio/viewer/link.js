@@ -1,7 +1,7 @@
 // The address of the page holds what is looked at, so that a link shows the same again (read by studio/link.py).
 
 const DEFAULTS = { direction: 'reads', source: 'qk', scale: 'uniform', ramp: 'root', drawing: 'patches', aside: 'prefix' };
-const KEYS = ['picture', 'p', 'left', 'right', 'layer', 'query', 'alpha', 'opacity', 'text', 'from', ...Object.keys(DEFAULTS)];
+const KEYS = ['picture', 'p', 'left', 'right', 'layer', 'query', 'alpha', 'opacity', 'text', 'from', 'overview', 'over', ...Object.keys(DEFAULTS)];
 const OPACITY = S.opacity;
 let writing;
 
@@ -20,6 +20,8 @@ function linkAddress() {
   if (S.opacity !== OPACITY) put.set('opacity', Math.round(100 * S.opacity));
   if (S.from !== null) put.set('from', S.from);
   if (S.settings.some((each) => each.kind === 'relevance')) put.set('text', S.text);
+  if (S.overview.open) put.set('overview', S.overview.statistic);
+  if (S.overview.open && S.overview.over !== 'readout') put.set('over', S.overview.over);
   return address;
 }
 
@@ -50,6 +52,7 @@ function applyLink(link) {
   for (const key of [...Object.keys(DEFAULTS), 'alpha', 'opacity', 'layer', 'from', 'text']) if (link[key] !== undefined) S[key] = link[key];
   // A link writes the caption as well as what a person wrote.
   if (link.text !== undefined) S.typed = Boolean(link.text.trim()) && link.text !== props.value.text;
+  if (link.overview) Object.assign(S.overview, { open: true, statistic: link.overview, over: link.over ?? 'readout' });
   if (link.panels) S.settings = link.panels.map((panel) => ({ ...panel }));
   if (link.query) {
     const [row, col, side] = link.query;

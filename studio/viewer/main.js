@@ -3,9 +3,14 @@
 const IDLE = 300;
 let idle;
 
-// Draw what is there after a change. No server is asked for maps, but for numbers that are missing, also once more for
-// those that failed.
+// Draw what is there after a change. The server is asked for numbers that are missing, also once more for those that
+// failed, but for maps only where no answer came before.
 function show() {
+  if (Object.values(S.answers).some(({ lost }) => lost)) refresh();
+  else showAll();
+}
+
+function showAll() {
   failed.clear();
   redraw();
 }
@@ -53,7 +58,7 @@ async function refresh() {
   const before = S.drawn?.layer ?? S.layer;
   S.drawn = asked;
   S.ready = true;
-  show();
+  showAll();
   showOverview();
   element.dataset.shown = JSON.stringify([props.value.token, S.left, S.right, S.drawn.layer, S.drawn.alpha]);
   prefetch(Math.sign(S.layer - before) || -1);
@@ -90,18 +95,21 @@ async function load() {
     S.relevanceFailed = null;
   }
   takeModels(value);
+  const gone = moveToReplaced(value);
+  S.shownAs = { sides: value.sides, window: value.window };
   Object.assign(S, { token: value.token, run: value.run, left: value.left, right: value.right, hover: null, ready: false });
   if (value.link && Object.keys(value.link).length) applyLink(value.link);
   S.overview.failed = null;
   settlePending(value);
   S.settings.forEach((setting, i) => (setting.field = fieldOf(setting, i, value)));
-  settle();
+  if (!settle() || gone) say(`The query is ${queryWords()} again: its patch is none of its model’s, or lies where that saw nothing.`);
   $('.empty').hidden = true;
   $('.controls').hidden = $('.below').hidden = $('.tools-row').hidden = $('.overview').hidden = false;
   buildPanels();
   fillInputs();
   fillSpeaking();
   fillStatistics();
+  fold();
   noteAsked();
   await refresh();
 }
@@ -134,16 +142,18 @@ function takeModels(value) {
   S.untouched = plain(own());
 }
 
-// Settings that were made for other models are brought to what these have.
+// Settings that were made for other models are brought to what these have. Answers whether the query is kept.
 function settle() {
   S.layer = S.layer === null ? deepest() : Math.min(S.layer, deepest());
-  if (S.query && !fits(S.query)) S.query = null;
+  const kept = !S.query || fits(S.query);
+  if (!kept) S.query = null;
   for (const setting of S.settings) {
     const side = sideOf(setting.model);
     if (!side) continue;
     if (!side.kinds.includes(setting.kind)) setting.kind = 'weights';
     if (setting.head !== 'mean' && setting.head >= side.heads) setting.head = 'mean';
   }
+  return kept;
 }
 
 wireControls();

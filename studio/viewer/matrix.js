@@ -4,12 +4,15 @@ const LISTED = 16; // a row of more tokens is listed by its strongest
 const BESIDE = 20; // the list stands beside a map of no more tokens, else below it
 const unique = Math.random().toString(36).slice(2);
 
+const TOKENS = { map: ['weights', 'first', 'subtracted'], scale: ['uniform', 'raw'], start: ['in', 'aside'], ramp: ['root', 'linear'], 'head-0': wholeTo(64), 'head-1': wholeTo(64) };
+const keepTokens = () => keepView(TOKENS, { ...S, map: S.which, 'head-0': S.heads[0], 'head-1': S.heads[1] });
+
 function segment(fieldset, name, options, chosen, choose) {
   const labels = options.map(([value, text]) => {
     const label = make('label');
     const input = make('input');
     Object.assign(input, { type: 'radio', name: `${unique}${name}`, value, checked: value === chosen });
-    input.addEventListener('change', () => { choose(value); show(); });
+    input.addEventListener('change', () => { choose(value); show(); keepTokens(); });
     label.append(input, make('span', '', text));
     return label;
   });
@@ -232,14 +235,30 @@ element.addEventListener('keydown', (event) => {
   event.preventDefault();
 });
 
+function sayTaken(text) {
+  $('.saved').textContent = text;
+  $('.saved').hidden = !text;
+}
+
+// What is shown goes with the request; heads are told of the rows that can be taken away.
+$('.take').addEventListener('click', () => {
+  const { which, scale, start, ramp } = S;
+  const heads = props.value.taken.map((row) => S.heads[row]);
+  saveFigure($('.take'), () => server.take_strip({ token: props.value.take, which, heads, scale, start, ramp }), sayTaken);
+});
+
 function load() {
   if (!props.value?.rows) return;
+  $('.take').hidden = !props.value.take;
+  sayTaken('');
   $('.empty').hidden = true;
   $('.controls').hidden = $('.stage').hidden = $('.below').hidden = false;
   build();
   show();
 }
 
+const { map: which, 'head-0': left, 'head-1': right, ...others } = viewOf(TOKENS);
+Object.assign(S, others, { which, heads: [Number(left), Number(right)] });
 new ResizeObserver(() => show()).observe($('.stage'));
 // The page's colours are drawn too, and they change with its theme.
 new MutationObserver(redraw).observe(document.body, { attributes: true, attributeFilter: ['class'] });

@@ -8,16 +8,22 @@ const overviewQuestion = () => ({ token: S.token, models: overviewModels(), over
 const statisticNow = () => props.value.statistics.find(({ name }) => name === S.overview.statistic);
 
 function wireOverview() {
-  const again = () => { S.overview.failed = null; showOverview(); };
+  const again = () => { S.overview.failed = null; showOverview(); if (S.ready) writeLink(); };
   $('.overview-toggle').addEventListener('click', () => {
     S.overview.open = !S.overview.open;
-    $('.overview-toggle').setAttribute('aria-expanded', String(S.overview.open));
-    $('.overview-toggle').textContent = S.overview.open ? 'Hide overview' : 'Show overview';
-    $('.overview-body').hidden = !S.overview.open;
-    if (S.overview.open && S.ready) again();
+    fold();
+    if (S.ready) again();
   });
   $('.statistic').addEventListener('change', (event) => { S.overview.statistic = event.target.value; again(); });
   $('.over').addEventListener('change', (event) => { S.overview.over = event.target.value; fillStatistics(); again(); });
+}
+
+// The part is open or not, by a person or a link.
+function fold() {
+  $('.overview-toggle').setAttribute('aria-expanded', String(S.overview.open));
+  $('.overview-toggle').textContent = S.overview.open ? 'Hide overview' : 'Show overview';
+  $('.overview-body').hidden = !S.overview.open;
+  $('.over').value = S.overview.over;
 }
 
 function fillStatistics() {

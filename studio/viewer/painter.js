@@ -79,6 +79,16 @@ const end = () => { if (P.down) { P.down = false; finish(); } };
 canvas.addEventListener('pointerup', end);
 canvas.addEventListener('pointercancel', end);
 canvas.addEventListener('pointerleave', () => { if (!P.down) { P.at = null; draw(); } });
+// Who comes by keys sees where the brush is before the first press, and no brush stays where nobody is.
+canvas.addEventListener('focus', () => {
+  if (!canvas.matches(':focus-visible') || !P.picture) return;
+  P.at ??= [canvas.width / 2, canvas.height / 2];
+  draw();
+});
+canvas.addEventListener('blur', () => {
+  P.at = P.down ? P.at : null;
+  if (P.picture) draw();
+});
 canvas.addEventListener('keydown', (event) => {
   const step = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key];
   const clamp = (n, most) => Math.min(most, Math.max(0, n));

@@ -44,3 +44,23 @@ function fits({ side, row, col }) {
   const model = props.value.sides[side];
   return Boolean(model) && row < model.rows && col < model.cols;
 }
+
+// The query of a model that was replaced at the side, and is on no panel any more, goes to the patch on the same original
+// pixels of the one in its place. Answers whether it is gone, since that one did not see them.
+function moveToReplaced(value) {
+  if (!S.query || !S.shownAs) return false;
+  const { row, col, side: before } = S.query;
+  if ([value.left, value.right, ...modelsShown()].includes(before)) return false;
+  const side = before === S.left ? value.left : before === S.right ? value.right : modelsShown().find(sideOf);
+  const was = S.shownAs.sides[before];
+  S.query = side && was ? patchAt(side, ...onShown(value.window, ...onPicture(S.shownAs.window, ...centreOf(was, row, col)))) : null;
+  return !S.query;
+}
+
+function centreOf({ box: [top, left, bottom, right], rows, cols }, row, col) {
+  return [top + ((row + 0.5) * (bottom - top)) / rows, left + ((col + 0.5) * (right - left)) / cols];
+}
+
+// Between fractions of the part of the picture that is shown and pixels of the picture: y, x.
+const onPicture = ([top, left, bottom, right], y, x) => [top + y * (bottom - top), left + x * (right - left)];
+const onShown = ([top, left, bottom, right], y, x) => [(y - top) / (bottom - top), (x - left) / (right - left)];

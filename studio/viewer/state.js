@@ -9,6 +9,7 @@ const S = {
   swipe: { on: false, left: 0, right: 1, at: 0.5 },
   overview: { open: false, statistic: null, over: 'readout' },
   panels: [], answers: {}, tops: {},
+  shownAs: null, // {sides, window} of the value before, for a query whose model is replaced
   grey: null, picture: '', token: '', run: '', left: '', right: '', pending: null,
   turn: 0, ready: false, again: false, drawn: null,
 };

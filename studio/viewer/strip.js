@@ -6,7 +6,7 @@ function segment(selector, options, field) {
     const label = make('label');
     const input = make('input');
     Object.assign(input, { type: 'radio', name, value, checked: value === S[field] });
-    input.addEventListener('change', () => { S[field] = value; repaint(); });
+    input.addEventListener('change', () => { S[field] = value; repaint(); keepDrawing(); });
     label.append(input, make('span', '', text));
     return label;
   });
@@ -194,9 +194,14 @@ async function load() {
   element.dataset.shown = JSON.stringify(value.panels.map((panel) => panel.title));
 }
 
+const DRAWINGS = { drawing: ['patches', 'smooth'], ramp: ['root', 'linear'], opacity: ['75', ...wholeTo(100)] };
+const keepDrawing = () => keepView(DRAWINGS, { ...S, opacity: Math.round(100 * S.opacity) });
+const linked = viewOf(DRAWINGS);
+Object.assign(S, linked, { opacity: Number(linked.opacity) / 100 });
+$('.opacity').value = S.opacity;
 segment('.drawing', [['patches', 'patches'], ['smooth', 'smooth']], 'drawing');
 segment('.ramp', [['linear', 'linear'], ['root', 'square root']], 'ramp');
-$('.opacity').addEventListener('input', (event) => { S.opacity = Number(event.target.value); $('.opacity-text').textContent = `${Math.round(100 * S.opacity)} %`; show(); });
+$('.opacity').addEventListener('input', (event) => { S.opacity = Number(event.target.value); $('.opacity-text').textContent = `${Math.round(100 * S.opacity)} %`; show(); keepDrawing(); });
 $('.take').addEventListener('click', () => {
   const { drawing, ramp, opacity } = S;
   if (S.ready) saveFigure($('.take'), () => server.take_strip({ token: props.value.take, drawing, ramp, opacity }), sayTaken);

@@ -9,7 +9,7 @@ from studio.viewer import Answer, served
 
 _HERE = Path(__file__).resolve().parent
 # Colours and drawing are the viewer's own; what is the strip's stands in the last files.
-SCRIPTS = ("colours", "hatch", "draw", "save", "strip_values", "strip_panels", "strip")
+SCRIPTS = ("colours", "hatch", "draw", "save", "view_link", "strip_values", "strip_panels", "strip")
 EMPTY = "Nothing was run yet."
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from foreign import golden, json_file, native, transformers_names, written
+from hub_cache import lay_out
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -209,16 +210,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     return tmp_path / "hub"
-
-
-def lay_out(hub: Path, repository: str, commit: str = "0" * 40, branch: str = "main") -> Path:
-    """The folder of a snapshot in the cache's layout."""
-    root = hub / f"models--{repository.replace('/', '--')}"
-    snapshot = root / "snapshots" / commit
-    snapshot.mkdir(parents=True)
-    (root / "refs").mkdir(exist_ok=True)
-    (root / "refs" / branch).write_text(commit)
-    return snapshot
 
 
 def test_a_repository_of_ours_loads_from_the_cache(hub: Path, diffclip: LoadedModel) -> None:

@@ -41,7 +41,8 @@ def test_every_file_is_short_enough_to_be_read_at_once() -> None:
     assert {str(p): n for p in files if (n := len(p.read_text(encoding="utf-8").splitlines())) > 400} == {}
 
 
-def test_models_work_without_the_libraries_of_the_page() -> None:
-    code = "import sys, models; print([m for m in ('gradio', 'plotly', 'cv2', 'captum') if m in sys.modules])"
+@pytest.mark.parametrize("module", ["models", "studio.redraw_tab, studio.redraw, studio.batch"])
+def test_models_and_the_commands_work_without_the_libraries_of_the_page(module: str) -> None:
+    code = f"import sys, {module}; print([m for m in ('gradio', 'plotly', 'cv2', 'captum') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

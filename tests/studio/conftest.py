@@ -21,7 +21,7 @@ from models.tokenizer import DomainTokenizer
 from studio.examples import Example, load_examples
 from studio.service import Service
 from studio.ui import build_app, launch_settings
-from studio.uploads import Upload
+from studio.upload import Upload
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +74,7 @@ def scene(examples: tuple[Example, ...]) -> Upload:
     return Upload(Image.open(examples[0].picture).convert("RGB"), examples[0].picture)
 
 
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -95,14 +96,13 @@ def nothing_leaves_this_machine(request: pytest.FixtureRequest) -> Iterator[None
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[WatchedBrowser]:
-    path = shutil.which("chromium") or "/usr/bin/chromium"
-    if not Path(path).exists():
+    if not Path(CHROMIUM).exists():
         if os.environ.get("REQUIRE_BROWSER") == "1":
             pytest.fail("REQUIRE_BROWSER is 1 and there is no Chromium: install it, or unset the variable.")
         pytest.skip("there is no Chromium on this machine")
     expect.set_options(timeout=WAIT)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield WatchedBrowser(chromium)
         chromium.close()
 
@@ -117,9 +117,15 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def context(browser: WatchedBrowser) -> Iterator[BrowserContext]:
-    """One browser profile for all pages, so that Gradio's own files are fetched once."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+def context(browser: WatchedBrowser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """One browser profile for all pages, so that Gradio's own files are fetched once.
+
+    It lies on disk, since only such a profile keeps scripts compiled, which makes a page open in two thirds of the
+    time.
+    """
+    launch = browser.chromium.browser_type.launch_persistent_context
+    folder, viewport = tmp_path_factory.mktemp("profile"), {"width": 1440, "height": 1000}
+    context = browser.watched(launch(folder, executable_path=CHROMIUM, args=list(FLAGS), viewport=viewport))  # pyright: ignore[reportArgumentType]
     context.set_default_timeout(WAIT)
     yield context
     context.close()

@@ -14,7 +14,7 @@ from models import StudioError, attention_maps
 from studio.api import ENDPOINTS, add_api, uploaded
 from studio.examples import Example
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 
 
 @pytest.fixture(scope="module")

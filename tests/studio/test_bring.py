@@ -17,7 +17,7 @@ from studio.examples import Example
 from studio.public import Policy
 from studio.registry import Entry, Registry, model_bytes
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 
 
 @pytest.fixture

@@ -48,6 +48,8 @@ def test_a_named_model_is_loaded_with_settings_and_read_by_the_panels(studio: St
 
 def test_files_are_sent_recognised_and_read_by_the_panels(studio: Studio, folders: tuple[Path, Path]) -> None:
     bring(studio)
+    studio.click(0, 0.96, 0.96)
+    expect(studio.viewer.locator(".line")).to_contain_text("query patch (13, 13)")
     files = [folders[1] / name for name in ("model.safetensors", "config.json", "tokenizer.json")]
     studio.page.locator("#bring-files input[type=file]").first.set_input_files(files)
     expect(studio.page.locator("#bring-files")).to_contain_text(re.compile(r"tokenizer\s*\.json"))
@@ -60,6 +62,9 @@ def test_files_are_sent_recognised_and_read_by_the_panels(studio: Studio, folder
     studio.page.wait_for_function(
         "() => JSON.parse(document.querySelector('#viewer [data-shown]').dataset.shown)[1].startsWith('model-')"
     )
+    # The query is on the same pixels of the model in the left one's place, whose patches are larger.
+    expect(studio.viewer.locator(".line")).to_contain_text("query patch (3, 3)")
+    studio.viewer.locator(".stage").press("Escape")
     # The model that was brought has fewer layers than the other.
     studio.slide("layer", 1)
     studio.wait_shown(layer=1)

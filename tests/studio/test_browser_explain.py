@@ -1,7 +1,6 @@
 """Explain in a real Chromium: two texts by both models, a long method that says how far it is and can be stopped."""
 
 import re
-from itertools import pairwise
 from statistics import fmean
 
 import numpy as np
@@ -9,9 +8,11 @@ import pytest
 from browsing import Studio, texts_seen, watch_texts
 from hooked import pictures_read
 from playwright.sync_api import Locator, expect
+from saved_files import FILES, recipe_in, saved_by
 
 from models import open_picture
 from studio.attribution import drained
+from studio.chart_recipe import DuelSettings
 from studio.duel import RANDOM, Side, duel
 from studio.examples import load_examples, load_gallery
 from studio.explain_all import cost_in_words, explain_all
@@ -19,7 +20,7 @@ from studio.explained import number
 from studio.explaining import Explanation, explain
 from studio.methods import FEWEST_STEPS, MOST_STEPS, IntegratedGradients, Method, Relevance, passes
 from studio.service import Look, Service, vision_grid
-from studio.uploads import Upload
+from studio.upload import Upload
 
 SHIPPED = ("clip-scenes", "diffclip-scenes")
 SCENE = load_examples()[0]
@@ -150,9 +151,10 @@ def test_stop_ends_a_run_and_what_was_ready_stays(tab: Studio) -> None:
         tab.page.locator("#explain-run").click()
         expect(status).to_contain_text(f"of {2 * passes(method, (0, 0), 0)} passes")
         tab.page.locator("#explain-stop").click()
-        tab.page.wait_for_timeout(1000)  # the batch that was on its way
+        # Which it says when the batch that was on its way has ended.
+        expect(status).to_have_text("Stopped; what was ready stays.")
         made = len(runs)
-        tab.page.wait_for_timeout(1500)
+        tab.page.wait_for_timeout(800)
         assert len(runs) == made
     expect(status).to_have_text("Stopped; what was ready stays.")
     expect(tab.page.locator("#explain-status .error")).to_have_count(0)
@@ -160,7 +162,7 @@ def test_stop_ends_a_run_and_what_was_ready_stays(tab: Studio) -> None:
 
 
 def test_a_run_that_is_asked_for_while_one_is_under_way_takes_its_place(tab: Studio, looks: tuple[Look, Look]) -> None:
-    write(tab, TEXTS[0])
+    write(tab, TEXTS[1])
     choose(tab, "explain-method", "Integrated Gradients")
     tab.page.locator("#explain-steps input[type=range]").press("End")
     status = tab.page.locator("#explain-status")
@@ -171,23 +173,28 @@ def test_a_run_that_is_asked_for_while_one_is_under_way_takes_its_place(tab: Stu
     expect(tab.page.locator("#explain-cost")).to_have_text(cost_in_words(method))
     tab.page.locator("#explain-run").click()
     expect(status).to_contain_text(f"{2 * passes(method, (0, 0), 0)} passes in")
-    check_strip(tab, looks, TEXTS[:1], method)
+    check_strip(tab, looks, TEXTS[1:], method)
 
 
-def test_run_that_is_pressed_right_after_stop_runs_again(tab: Studio) -> None:
-    write(tab, TEXTS[0])
+def test_run_that_is_pressed_right_after_stop_goes_on_where_it_was(tab: Studio) -> None:
+    write(tab, "a photo of a stopped clock")
     choose(tab, "explain-method", "Integrated Gradients")
-    tab.page.locator("#explain-steps input[type=range]").press("End")
+    method = IntegratedGradients(48)
+    tab.page.locator("#explain-steps input[type=number]").fill("48")
+    expect(tab.page.locator("#explain-cost")).to_have_text(cost_in_words(method))
     status, run = tab.page.locator("#explain-status"), tab.page.locator("#explain-run")
-    run.click()
-    expect(status).to_contain_text(re.compile(r"\d+ of \d+ passes"))
     watch_texts(tab.page, "#explain-status")
+    run.click()
+    expect(status).to_contain_text(re.compile(r"[1-9]\d* of \d+ passes"))
     tab.page.locator("#explain-stop").click()
     run.click()
-    expect(status).to_contain_text(f"{2 * passes(IntegratedGradients(MOST_STEPS), (0, 0), 0)} passes in")
+    expect(status).to_contain_text("more from memory")
     told = [re.search(r"(\d+) of \d+ passes", text) for text in texts_seen(tab.page)]
     made = [int(match[1]) for match in told if match]
-    assert any(later < earlier for earlier, later in pairwise(made)), "it begins at the beginning"
+    assert made == sorted(made)
+    ended = re.fullmatch(r"(\d+) passes in [\d.]+ s, (\d+) more from memory", status.inner_text())
+    assert ended is not None
+    assert int(ended[1]) + int(ended[2]) == 2 * passes(method, (0, 0), 0)
 
 
 def test_the_papers_figure_is_one_press_whatever_was_set(tab: Studio, looks: tuple[Look, Look]) -> None:
@@ -218,6 +225,8 @@ def drawn_curves(tab: Studio, kind: str) -> dict[str, list[float]]:
 
 
 def test_a_duel_draws_the_curves_of_every_map_beside_random_orders(tab: Studio, looks: tuple[Look, Look]) -> None:
+    button = tab.page.locator("#duel-take .take")
+    expect(button).to_be_hidden()
     tab.page.locator("#duel-text input, #duel-text textarea").first.fill(TEXTS[0])
     tab.page.locator("#duel-points input[type=range]").press("Home")
     tab.page.locator("#duel-run").click()
@@ -238,6 +247,11 @@ def test_a_duel_draws_the_curves_of_every_map_beside_random_orders(tab: Studio, 
                     cell = row.locator("tr").filter(has=tab.page.locator(f"th:text-is({curves.name!r})")).locator("td")
                     expect(cell.first).to_contain_text(number(curves.areas[0]))
     expect(tab.page.locator("#duel-table")).to_contain_text(f"“{TEXTS[0]}”")
+    expect(button).to_have_accessible_name("Take away the curves and areas of the duel")
+    files = saved_by(tab.page, button)
+    expect(tab.page.locator("#duel-take .said")).to_contain_text("Saved as duel-")
+    assert list(files) == FILES
+    assert recipe_in(files).settings == DuelSettings(TEXTS[0], SHIPPED, "last layer", "mean colour", 4)
 
 
 def test_a_photograph_without_a_text_asks_for_one_and_keeps_what_is_shown(tab: Studio) -> None:

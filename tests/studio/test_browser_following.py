@@ -93,7 +93,7 @@ def test_a_page_that_opens_with_two_other_models_comes_to_rest(context: BrowserC
     studio.wait_shown(left="diffclip-scenes", right="clip-scenes")
     for _ in range(20):
         before = len(asked)
-        studio.page.wait_for_timeout(4000)
+        studio.page.wait_for_timeout(2000)
         if len(asked) == before:
             break
     else:
@@ -104,7 +104,7 @@ def test_a_page_that_opens_with_two_other_models_comes_to_rest(context: BrowserC
 def test_a_scene_that_is_chosen_before_the_page_has_its_first_maps_is_shown_with_the_models_of_the_address(
     context: BrowserContext, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare._Bench, "compared", slowed(compare._Bench.compared, 2))
+    monkeypatch.setattr(compare._Bench, "compared", slowed(compare._Bench.compared, 1.2))
     studio = Studio(context.new_page())
     studio.page.goto(f"{address}{SWAPPED}")
     scene = studio.page.locator("#scenes button").nth(1)

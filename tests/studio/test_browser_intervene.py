@@ -5,9 +5,11 @@ import re
 import pytest
 from browsing import WAIT, Studio
 from playwright.sync_api import Locator, expect
+from saved_files import FILES, recipe_in, saved_by
 
 from models import LoadedModel, load_model, open_picture
 from models.intervention import SetLambda, intervene
+from studio.chart_recipe import LambdaSweepSettings
 from studio.examples import load_examples
 from studio.intervening import cosines
 
@@ -98,3 +100,9 @@ def test_a_sweep_ends_in_curves_and_says_what_has_no_lambda(studio: Studio) -> N
         expect(studio.page.locator(f"#sweep-right-{what} .js-plotly-plot")).to_be_visible(timeout=WAIT)
     expect(studio.page.locator("#sweep-left-classes .js-plotly-plot")).to_have_count(0)
     expect(studio.page.locator("#sweep-words")).to_contain_text(re.compile("CLIP, scenes has no λ to sweep"))
+    files = saved_by(studio.page, studio.page.locator("#sweep-take .take"))
+    expect(studio.page.locator("#sweep-take .said")).to_contain_text("Saved as lambda-sweep-")
+    assert list(files) == FILES
+    settings = recipe_in(files).settings
+    assert isinstance(settings, LambdaSweepSettings)
+    assert (settings.tower, settings.models) == ("vision", ("diffclip-scenes",))

@@ -1,10 +1,17 @@
 """The page by keyboard, in a real Chromium: everything has a name, focus is seen, maps are read with the arrow keys."""
 
+import math
 import re
 
 import pytest
-from browsing import TABS, Studio
+from browsing import TABS, Studio, drawn_pixels
+from PIL import Image
 from playwright.sync_api import expect
+
+from studio.examples import load_examples
+from studio.tour import STOPS
+
+SIZE = Image.open(load_examples()[0].picture).size
 
 # Gives what has no name for screen readers, where no ring comes with the focus, and where the ring is cut away.
 LOOK = """async () => {
@@ -75,8 +82,8 @@ def test_every_control_has_a_name_and_shows_the_focus(shared_studio: Studio, tab
     assert found["cut"] == []
 
 
-def test_sparsity_is_set_and_read_by_keys_alone(studio: Studio) -> None:
-    page = studio.page
+def test_sparsity_is_set_and_read_by_keys_alone(shared_studio: Studio) -> None:
+    page = shared_studio.page
     page.get_by_role("tab", name="Sparsity", exact=True).focus()
     page.keyboard.press("Enter")
     strip, note = page.locator("#sparsity-maps"), page.locator("#sparsity-maps .note")
@@ -84,15 +91,15 @@ def test_sparsity_is_set_and_read_by_keys_alone(studio: Studio) -> None:
     page.locator("#sparsity-alpha input[type=range]").focus()
     page.keyboard.press("ArrowRight")
     expect(note).to_contain_text("α = 1.55")
-    check_map_keys(studio, "#sparsity-maps")
+    check_map_keys(shared_studio, "#sparsity-maps")
     strip.locator("canvas").first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("#sparsity-query input, #sparsity-query textarea").first).to_have_value(re.compile(r"\d+, \d+"))
 
 
-def test_an_explanation_is_asked_for_and_read_by_keys_alone(studio: Studio) -> None:
-    page = studio.page
+def test_an_explanation_is_asked_for_and_read_by_keys_alone(shared_studio: Studio) -> None:
+    page = shared_studio.page
     page.get_by_role("tab", name="Explain", exact=True).focus()
     page.keyboard.press("Enter")
     page.locator("#explain-prompts textarea").focus()
@@ -100,7 +107,76 @@ def test_an_explanation_is_asked_for_and_read_by_keys_alone(studio: Studio) -> N
     page.locator("#explain-run").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#explain-strip .panel")).to_have_count(2)
-    check_map_keys(studio, "#explain-strip")
+    check_map_keys(shared_studio, "#explain-strip")
+
+
+def test_the_tour_is_opened_read_and_closed_by_keys_alone(shared_studio: Studio) -> None:
+    page, stops = shared_studio.page, shared_studio.page.locator("#tour .tour li")
+    opener = page.locator("#tour").get_by_role("button")
+    expect(stops.first).to_be_hidden()
+    opener.focus()
+    page.keyboard.press("Enter")
+    expect(stops).to_have_count(len(STOPS))
+    for stop, at in zip(STOPS, stops.all(), strict=True):
+        at.scroll_into_view_if_needed()
+        expect(at.get_by_role("heading")).to_have_text(stop.title)
+        for text in (stop.text, stop.attempt):
+            expect(at.get_by_text(text)).to_be_in_viewport(ratio=0.99)
+    page.keyboard.press("Control+Home")
+    expect(opener).to_be_focused()
+    page.keyboard.press("Space")
+    expect(stops.first).to_be_hidden()
+    expect(opener).to_be_focused()
+
+
+def test_a_mask_is_painted_erased_and_cleared_by_keys_alone(shared_studio: Studio) -> None:
+    page, painter = shared_studio.page, shared_studio.page.locator("#sparsity-painter")
+    canvas, said = painter.locator("canvas"), painter.locator(".said")
+
+    def marked() -> float:
+        """How much is said to be marked, in hundredths of the picture."""
+        expect(said).to_contain_text("of the picture is marked")
+        return float(said.inner_text().split()[0])
+
+    page.get_by_role("tab", name="Sparsity", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.locator("#sparsity-mask-part").get_by_role("button").first.focus()
+    page.keyboard.press("Enter")
+    page.locator("#sparsity-paint").focus()
+    page.keyboard.press("Enter")
+    expect(canvas).to_be_visible()
+    bare = drawn_pixels(canvas)
+    painter.locator(".size").focus()
+    page.keyboard.press("Tab")
+    expect(painter.locator(".erase")).to_be_focused()
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    expect(canvas).to_be_focused()
+    assert (drawn_pixels(canvas) != bare).any(), "the brush is seen before the first press"
+    page.keyboard.press("Space")
+    one = marked()
+    # The brush, a tenth of the shorter side in radius, is first in the middle.
+    assert one == pytest.approx(100 * math.pi * 0.1**2 * min(SIZE) / max(SIZE), rel=0.1)
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    assert marked() == pytest.approx(2 * one, abs=0.2)
+    page.keyboard.press("e")
+    expect(painter.locator(".erase")).to_be_checked()
+    page.keyboard.press("Space")
+    assert marked() == pytest.approx(one, abs=0.2)
+    page.keyboard.press("e")
+    expect(painter.locator(".erase")).not_to_be_checked()
+    page.locator("#sparsity-show").focus()
+    page.keyboard.press("Enter")
+    note = page.locator("#sparsity-maps .note")
+    expect(note).to_contain_text("measured against the painted mask.")
+    canvas.focus()
+    page.keyboard.press("Delete")
+    expect(said).to_have_text("Nothing is marked yet.")
+    page.locator("#sparsity-show").focus()
+    page.keyboard.press("Enter")
+    expect(note).to_contain_text("measured against the scene's own mask.")
 
 
 def test_the_focus_stays_where_it_was_when_panels_are_made_again(studio: Studio) -> None:
@@ -157,8 +233,8 @@ def test_the_focus_stays_on_a_figure_that_is_taken_away_and_on_a_match_that_is_s
     expect(match).to_be_focused()
 
 
-def test_a_list_of_choices_does_not_stay_over_the_page_when_tab_leaves_it(studio: Studio) -> None:
-    page = studio.page
+def test_a_list_of_choices_does_not_stay_over_the_page_when_tab_leaves_it(shared_studio: Studio) -> None:
+    page = shared_studio.page
     page.get_by_role("tab", name="Explain", exact=True).click()
     choices = page.locator("ul[role=listbox]:visible")
     page.locator("#explain-method input").focus()
@@ -174,8 +250,8 @@ def test_a_list_of_choices_does_not_stay_over_the_page_when_tab_leaves_it(studio
     expect(choices).to_have_count(0)
 
 
-def test_a_run_is_hidden_and_shown_again_by_keys_without_losing_the_focus(studio: Studio) -> None:
-    page, chart = studio.page, studio.page.locator("#lambda-chart")
+def test_a_run_is_hidden_and_shown_again_by_keys_without_losing_the_focus(shared_studio: Studio) -> None:
+    page, chart = shared_studio.page, shared_studio.page.locator("#lambda-chart")
     page.get_by_role("tab", name="λ trajectories", exact=True).click()
     run = chart.locator(".runs button").first
     run.focus()
@@ -187,8 +263,8 @@ def test_a_run_is_hidden_and_shown_again_by_keys_without_losing_the_focus(studio
     expect(run).to_be_focused()
 
 
-def test_edits_are_made_and_taken_back_by_keys_without_losing_the_focus(studio: Studio) -> None:
-    page, bench = studio.page, studio.page.locator("#bench-right")
+def test_edits_are_made_and_taken_back_by_keys_without_losing_the_focus(shared_studio: Studio) -> None:
+    page, bench = shared_studio.page, shared_studio.page.locator("#bench-right")
     page.get_by_role("tab", name="Intervene", exact=True).click()
     tower = bench.locator(".towers input:checked")
     tower.focus()

@@ -11,12 +11,15 @@ import gradio as gr
 import pytest
 from browsing import WAIT
 from playwright.sync_api import Locator, Page, expect
+from saved_files import drawn_again, saved_by
 from watched_browser import WatchedBrowser
 
 from studio.examples import Example
+from studio.lambda_recipe import LambdaStyle
 from studio.looked_at import choose_what_is_looked_at
 from studio.public import Policy
 from studio.service import Service
+from studio.tab_recipe import read_tab_recipe
 from studio.tabs.trajectories import trajectories_tab
 
 
@@ -129,7 +132,9 @@ def add_the_longer_run(page: Page) -> Locator:
     return vision.locator(":scope > svg")
 
 
-def test_the_lines_of_every_run_end_with_the_number_of_their_layer(page: Page) -> None:
+def test_the_lines_of_every_run_end_with_the_number_of_their_layer_and_are_saved_as_shown(
+    page: Page, folders: tuple[Path, Path], longer: Path, tmp_path: Path
+) -> None:
     plot = add_the_longer_run(page)
     width = float((plot.get_attribute("viewBox") or "").split()[2])
     for run, place in (("diffclip-scenes", 44 + (width - 74) / 2 + 9), ("longer", width - 18)):
@@ -139,6 +144,16 @@ def test_the_lines_of_every_run_end_with_the_number_of_their_layer(page: Page) -
     page.locator("#lambda-chart .runs button").first.click()
     expect(plot.locator("text.end[data-run='diffclip-scenes']")).to_have_count(0)
     expect(plot.locator("text.end[data-run='longer']")).to_have_count(3)
+    page.locator("#lambda-chart input.terms").check()
+    page.get_by_role("button", name="steps", exact=True).click()
+    page.locator('section[data-tower="vision"] thead button[data-layer="2"]').click()
+    files = saved_by(page, page.locator("#lambda-chart").locator(".take"))
+    expect(page.locator("#lambda-chart .saved")).to_have_text("Saved as lambda.zip.")
+    recipe = read_tab_recipe(json.loads(files["recipe.json"]))
+    assert recipe.settings.models == ("clip-scenes", "diffclip-scenes", "longer")
+    assert recipe.style == LambdaStyle("steps", True, 2, (1,))
+    given = [f"--model={folder.name}={folder}" for folder in (*folders, longer)]
+    assert drawn_again(files["recipe.json"], tmp_path, *given) == files
 
 
 def test_the_numbers_of_many_layers_stay_within_their_plots_and_what_is_left_out_is_said(page: Page) -> None:

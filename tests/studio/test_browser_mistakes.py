@@ -65,13 +65,21 @@ def test_a_mask_that_is_no_picture_is_refused_when_it_is_given_and_leaves_its_fi
 
 
 def test_an_address_with_wrong_settings_is_opened_and_tells_what_it_left_out(studio: Studio, address: str) -> None:
-    studio.page.goto(f"{address}?alpha=abc&scale=log&left=nosuch&layer=77")
+    studio.page.goto(
+        f"{address}?alpha=abc&scale=log&left=nosuch&layer=77&query=90.2.clip-scenes&overview=support&over=all"
+    )
     expect(studio.viewer.locator(".window")).to_contain_text("alpha “abc” is left out")
     expect(studio.viewer.locator(".window")).to_contain_text("it is not raw or uniform or row")
     expect(studio.viewer.locator(".window")).to_contain_text("“nosuch” is not here")
     expect(studio.viewer.locator(".window")).to_contain_text(
         "layer 77 is past the last one of these models: shown is 5"
     )
+    expect(studio.viewer.locator(".said")).to_contain_text("The query is CLS again: its patch is none of its model’s")
+    expect(studio.viewer.locator(".overview-meaning")).to_contain_text("mean over the rows of all tokens")
+    assert studio.viewer.locator(".statistic").input_value() == "support"
+    studio.page.wait_for_function("() => location.search.includes('overview=support&over=all')")
+    studio.viewer.locator(".overview-toggle").click()
+    studio.page.wait_for_function("() => !location.search.includes('overview=')")
 
 
 def test_a_link_whose_picture_is_not_here_shows_its_sentence_and_no_empty_frame(studio: Studio, address: str) -> None:

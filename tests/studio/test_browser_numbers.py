@@ -35,13 +35,13 @@ def test_numbers_that_failed_are_said_and_asked_for_again_by_the_next_change(
     wait_failed(studio)
     assert studio.viewer.locator('.panel tr[data-measure="entropy"] td').first.inner_text() == "–"
     studio.page.set_viewport_size({"width": 1200, "height": 900})
-    studio.page.wait_for_timeout(500)
+    studio.page.wait_for_timeout(200)
     assert len(asked) == 4, "one question a panel, and none for a page that only changed its size"
     # The server has let go of the run and has no room for it: it is asked to run once, and that is all.
     answers({"evicted": True})
     studio.check("scale", "raw")
     expect(messages).to_have_text([re.compile("let go of this run, so there are no numbers")] * 4)
-    studio.page.wait_for_timeout(1000)
+    studio.page.wait_for_timeout(600)
     assert (len(asked), len(runs)) == (12, 1)
     monkeypatch.setattr(reading, "_answered", answered)
     studio.check("scale", "uniform")
@@ -50,16 +50,18 @@ def test_numbers_that_failed_are_said_and_asked_for_again_by_the_next_change(
     assert re.fullmatch(r"\d\.\d\d", studio.fact(3, "entropy", column=1))
 
 
-def test_a_connection_that_was_lost_is_said_and_numbers_come_when_it_is_back(studio: Studio) -> None:
+def test_a_connection_that_was_lost_is_said_and_any_change_asks_again_when_it_is_back(studio: Studio) -> None:
     studio.wait_numbers()
     messages = studio.viewer.locator(".message")
     studio.page.context.set_offline(True)
     try:
         studio.click(0, 0.3, 0.3)
-        expect(messages).to_have_text([re.compile("The server gave no numbers")] * 4)
+        expect(messages).to_have_text([re.compile("The server gave no numbers; any change asks again")] * 4)
+        studio.slide("layer", 1)
+        expect(messages).to_have_text([re.compile("no answer for this layer; any change asks again")] * 4)
     finally:
         studio.page.context.set_offline(False)
-    studio.click(0, 0.7, 0.7)
+    studio.check("scale", "raw")
     expect(messages).to_have_text([""] * 4)
     studio.click(0, 0.3, 0.3)
     assert re.fullmatch(r"\d\.\d\d", studio.fact(0, "entropy"))

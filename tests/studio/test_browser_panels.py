@@ -173,14 +173,14 @@ def test_a_second_model_asked_for_relevance_while_the_first_is_at_work_gets_its_
     expect(studio.viewer.locator(".speaking-state")).to_have_text("")
     for model in models:
         expect(studio.viewer.locator(".relevance-note")).to_contain_text(model.title)
-    studio.page.wait_for_timeout(1500)
+    studio.page.wait_for_timeout(800)
     assert sum("queue/join" in url for url in asked) <= 3, "it asked on and on"
 
 
 def test_an_overview_of_other_rows_that_is_wanted_meanwhile_is_the_one_that_is_drawn(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overview, "_layer", slowed(overview._layer, 0.2))
+    monkeypatch.setattr(overview, "_layer", slowed(overview._layer, 0.12))
     state = studio.viewer.locator(".overview-state")
     studio.viewer.locator(".overview-toggle").click()
     expect(state).to_contain_text(re.compile("layer [1-9]"))

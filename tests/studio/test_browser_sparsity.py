@@ -12,12 +12,15 @@ import torch
 from browsing import Studio, drawn_pixels, row_of, set_value
 from PIL import Image
 from playwright.sync_api import Locator, expect
+from saved_files import FILES, recipe_in, saved_by
 
 from models import LoadedModel, Normalizer, attention_maps, load_model, localisation, open_picture, record, statistics
 from models.localisation import patch_coverage
-from studio import sparsity_sweep, sparsity_view
+from studio import sparsity, sparsity_similarity, sparsity_sweep, sparsity_view
+from studio.chart_recipe import AlphaSweepSettings
 from studio.examples import load_examples
 from studio.service import vision_grid
+from studio.sparsity import RULES
 from studio.truth import scene_truth
 
 SHIPPED = ("clip-scenes", "diffclip-scenes")
@@ -126,9 +129,71 @@ def test_a_sweep_can_be_stopped_and_leaves_no_curves(tab: Studio, monkeypatch: p
     expect(tab.page.locator("#sparsity-swept")).to_contain_text("values of α")
     tab.page.locator("#sparsity-sweep-stop").click()
     expect(tab.page.locator("#sparsity-swept")).to_have_text("Stopped.")
-    tab.page.wait_for_timeout(3000)  # in which the rest would be done
+    tab.page.wait_for_timeout(1200)  # in which two more steps would be made
     expect(tab.page.locator("#sparsity-swept")).to_have_text("Stopped.")
     expect(tab.page.locator("#sparsity-figure .js-plotly-plot")).to_have_count(0)
+
+
+def test_the_curves_over_alpha_are_taken_away_with_what_they_were_made_from(tab: Studio) -> None:
+    tab.page.locator("#sparsity-sweep").click()
+    button = tab.page.locator("#sparsity-sweep-take .take")
+    expect(button).to_be_visible()
+    expect(tab.page.locator("#sparsity-figure .js-plotly-plot")).to_be_visible()
+    files = saved_by(tab.page, button)
+    expect(tab.page.locator("#sparsity-sweep-take .said")).to_contain_text("Saved as alpha-sweep-")
+    assert list(files) == FILES
+    settings = recipe_in(files).settings
+    assert isinstance(settings, AlphaSweepSettings)
+    assert (settings.models, settings.alphas) == (SHIPPED, sparsity_sweep.ALPHAS)
+
+
+# Every 20 ms it looks whether the answers name another α than the maps, and keeps what stays so twice in a row.
+WATCH_ALPHA = """() => {
+  const text = (id) => document.querySelector(id)?.innerText ?? '';
+  const alphas = (id) => (text(id).match(/α = \\d[.]?\\d*/g) ?? []).slice(0, 2).map(parseAlpha).join();
+  const parseAlpha = (said) => parseFloat(said.slice(4));
+  let last = '';
+  window.alphasApart = [];
+  window.alphaWatch = setInterval(() => {
+    const [maps, answers] = [alphas('#sparsity-maps .note'), alphas('#sparsity-answers .sg-caption')];
+    const apart = answers && answers !== maps ? `${maps} above ${answers}` : '';
+    if (apart && apart === last) window.alphasApart.push(apart);
+    last = apart;
+  }, 20); }"""
+
+
+def test_answers_are_those_of_the_maps_above_them_also_while_alpha_is_moved(
+    tab: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = list[float]()
+
+    def run_with(look: Any, image: Any, asked: Any, rule: Any) -> Any:
+        runs.append(asked.alpha)
+        time.sleep(0.6 if asked.alpha == 1 else 0)  # as for a larger model, so that there is something to end
+        return sparsity.run_with(look, image, asked, rule)
+
+    monkeypatch.setattr(sparsity_similarity, "run_with", run_with)
+    answers, line, stop = (tab.page.locator(f"#sparsity-answer{name}") for name in ("s", "ing", "s-stop"))
+    set_alpha(tab, "Home")
+    expect(strip(tab).locator(".note")).to_contain_text("α = 1.")
+    expect(answers).to_contain_text("A readout changes nothing")
+    expect(stop).to_have_count(0)
+    tab.page.evaluate(WATCH_ALPHA)
+    tab.page.locator("#sparsity-mode").get_by_label("intervention", exact=True).check()
+    expect(line).to_contain_text(re.compile(r"run \d of 6"))
+    expect(stop).to_be_visible()
+    set_alpha(tab, "End")
+    expect(strip(tab).locator(".note")).to_contain_text("α = 2.")
+    expect(answers).to_contain_text("α = 2.")
+    expect(answers.locator("table")).to_have_count(2)
+    expect(line).to_have_text("")
+    assert tab.page.evaluate("window.alphasApart") == []
+    assert runs.count(2.0) == 2 * (len(RULES) - 1)
+    assert 1 <= runs.count(1.0) < 2 * (len(RULES) - 1), "what belonged to earlier maps was not ended"
+    tab.page.evaluate("clearInterval(window.alphaWatch)")
+    tab.page.locator("#sparsity-mode").get_by_label("readout", exact=True).check()
+    expect(answers).to_contain_text("A readout changes nothing")
+    expect(stop).to_have_count(0)
 
 
 def shown_classes(tab: Studio, side: str, panel: int) -> tuple[np.ndarray, tuple[int, int]]:
@@ -181,7 +246,7 @@ def test_a_painted_mask_is_what_numbers_are_measured_against_until_it_is_cleared
 ) -> None:
     image = open_picture(SCENE.picture)
     set_alpha(tab, "Home")
-    expect(strip(tab).locator(".note")).to_contain_text(f"{models[1].title} α = 1.")
+    expect(strip(tab).locator(".note")).to_contain_text(re.compile(rf"{models[1].title} α = 1\.\D"))
     own = fact(tab, 0, "in object")
     tab.page.locator("#sparsity-mask-part").get_by_role("button").first.click()
     tab.page.locator("#sparsity-paint").click()

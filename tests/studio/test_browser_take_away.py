@@ -1,43 +1,24 @@
 """Take away in a real Chromium: what the page saves is what the command draws from its recipe, byte for byte."""
 
 import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from browsing import Studio, row_of, set_value
 from PIL import Image
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
+from saved_files import FILES, drawn_again, saved_by
 
 from models import load_model, open_picture
-from studio.__main__ import main
 from studio.examples import load_examples, picture_token
 from studio.recipe import read_recipe
 from studio.redraw import recipe_file
 from studio.service import vision_grid
+from studio.sparsity import RULES
 from studio.tab_recipe import SparsitySettings, Style, TabRecipe
 
-FILES = ["figure.png", "figure.svg", "arrays.npz", "numbers.csv", "recipe.json"]
 MODEL = "diffclip-scenes"
-
-
-def saved(studio: Studio, place: Path, maps: Locator | None = None) -> dict[str, bytes]:
-    """Press the button of the viewer or of other maps; the files in what the browser saved, kept at `place` too."""
-    with studio.page.expect_download() as download:
-        (maps or studio.viewer).locator(".take").click()
-    download.value.save_as(place)
-    assert download.value.suggested_filename.endswith(".zip")
-    with zipfile.ZipFile(place) as archive:
-        assert archive.testzip() is None
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def drawn_again(recipe: bytes, folder: Path, *options: str) -> dict[str, bytes]:
-    """What `python -m studio render recipe.json OUT` makes of a recipe."""
-    (folder / "recipe.json").write_bytes(recipe)
-    assert main(["render", str(folder / "recipe.json"), str(folder / "again"), *options]) == 0
-    return {path.name: path.read_bytes() for path in (folder / "again").iterdir()}
 
 
 def test_a_view_that_was_set_by_hand_is_saved_and_drawn_again_to_the_same_bytes(studio: Studio, tmp_path: Path) -> None:
@@ -50,7 +31,7 @@ def test_a_view_that_was_set_by_hand_is_saved_and_drawn_again_to_the_same_bytes(
     expect(studio.viewer.locator(".line")).to_contain_text("query patch (3, 5)")
     studio.choose(0, "kind", "relevance")
     expect(studio.viewer.locator(".relevance-note")).to_contain_text(load_examples()[0].caption)
-    files = saved(studio, tmp_path / "saved.zip")
+    files = saved_by(studio.page, studio.viewer.locator(".take"))
     assert list(files) == FILES
     view = read_recipe(files["recipe.json"]).view
     assert (view.layer, view.alpha, list(view.query or ())) == (2, 1.5, [3, 5, MODEL])
@@ -72,7 +53,7 @@ def test_a_picture_of_ones_own_is_given_to_the_command_and_gives_the_same_bytes(
     studio.wait_shown(token=picture_token(open_picture(tmp_path / "mine.png")))
     studio.viewer.locator(".remove").last.click()
     expect(studio.viewer.locator(".panel")).to_have_count(3)
-    files = saved(studio, tmp_path / "saved.zip")
+    files = saved_by(studio.page, studio.viewer.locator(".take"))
     recipe = read_recipe(files["recipe.json"])
     assert recipe.picture.name == "mine.png"
     assert len(recipe.view.panels) == 3
@@ -89,16 +70,21 @@ def test_the_maps_of_another_tab_are_saved_as_drawn_and_draw_again_to_the_same_b
     strip.locator(".ramp label", has_text="linear").click()
     strip.locator(".drawing label", has_text="smooth").click()
     set_value(strip.locator(".opacity"), 0.5)
-    files = saved(studio, tmp_path / "saved.zip", strip)
+    studio.page.locator("#sparsity-mode").get_by_label("intervention", exact=True).check()
+    expect(studio.page.locator("#sparsity-answers table")).to_have_count(2)
+    expect(studio.page.locator("#sparsity-answering")).to_have_text("")
+    files = saved_by(studio.page, strip.locator(".take"))
     expect(strip.locator(".said")).to_contain_text("Saved as sparsity-")
-    assert list(files) == FILES
+    names = [*FILES[:4], "grids.csv", "answers.csv", FILES[4]]
+    assert list(files) == names
     (tmp_path / "recipe.json").write_bytes(files["recipe.json"])
     recipe = recipe_file(tmp_path / "recipe.json")
     assert isinstance(recipe, TabRecipe)
     assert isinstance(recipe.settings, SparsitySettings)
+    assert (recipe.settings.mode, recipe.settings.answers) == ("intervention", 2 * len(RULES))
     assert recipe.style == Style("smooth", "linear", 0.5)
     assert recipe.picture.sha256 == load_examples()[0].token
     with np.load(io.BytesIO(files["arrays.npz"]), allow_pickle=False) as arrays:
         assert [f"panel{at}" in arrays for at in range(5)] == [True] * 4 + [False]
     again = drawn_again(files["recipe.json"], tmp_path)
-    assert {name: again[name] == files[name] for name in FILES} == dict.fromkeys(FILES, True)
+    assert {name: again[name] == files[name] for name in names} == dict.fromkeys(names, True)

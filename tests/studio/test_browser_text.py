@@ -1,12 +1,17 @@
 """Text in a real Chromium: numbers are the tower's own, masked cells say so, keys move from cell to cell."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from browsing import Studio
 from playwright.sync_api import Locator, expect
+from saved_files import drawn_again, saved_by
 
 from models import LoadedModel, attention_maps, load_model, record
+from studio.tab_recipe import read_tab_recipe
+from studio.text_recipe import TextSettings, TokenStyle
 
 PROMPT = "a photo of a teddy bear"
 
@@ -41,6 +46,22 @@ def test_the_readout_row_is_listed_with_the_towers_own_numbers(
         listed = maps.locator(".model").nth(row).locator("figure").first.locator("td.value").all_inner_texts()
         shown = [float(text.split()[0].replace("−", "-")) for text in listed]
         assert shown == pytest.approx(weights.tolist(), abs=6e-5)
+
+
+def test_what_is_shown_is_saved_and_the_command_draws_the_same_bytes(studio: Studio, tmp_path: Path) -> None:
+    maps = opened(studio)
+    maps.locator(".which label").nth(1).click()
+    maps.locator(".head").nth(1).locator("label").nth(2).click()
+    maps.locator(".scale label").first.click()
+    files = saved_by(studio.page, maps.locator(".take"))
+    expect(maps.locator(".saved")).to_have_text("Saved as text.zip.")
+    recipe = read_tab_recipe(json.loads(files["recipe.json"]))
+    assert isinstance(recipe.settings, TextSettings)
+    assert recipe.settings.texts[0] == PROMPT
+    assert recipe.style == TokenStyle("first", (0, 2), "raw")
+    assert drawn_again(files["recipe.json"], tmp_path) == files
+    for group, place in ((maps.locator(".which"), 0), (maps.locator(".head").nth(1), 0), (maps.locator(".scale"), 1)):
+        group.locator("label").nth(place).click()
 
 
 def test_keys_move_from_cell_to_cell_and_a_masked_cell_is_named(studio: Studio) -> None:

@@ -1,35 +1,14 @@
 """Two pages in a real Chromium: a long run waits for that of the other page, says so, and holds up nothing quick."""
 
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 from browsing import Studio, opened
-from open_clip.transformer import VisionTransformer
+from hooked import slow_models
 from playwright.sync_api import BrowserContext, expect
-from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
 from studio.tabs.following import STOPPED_WAITING, place_in_line
 
 UNDER_WAY = re.compile(r"\d+ of \d+ passes")
-
-
-@contextmanager
-def slow_models() -> Iterator[None]:
-    """While open, every batch of pictures takes as long as with larger models."""
-
-    def rest(module: nn.Module, _: Any, output: Any) -> None:
-        if isinstance(module, VisionTransformer):
-            time.sleep(0.3)
-
-    handle = register_module_forward_hook(rest)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def open_tab(studio: Studio, name: str) -> None:
@@ -49,7 +28,7 @@ def test_a_sweep_waits_for_an_explanation_of_another_page_and_quick_things_do_no
         open_tab(other, "Sparsity")
         expect(other.page.locator("#sparsity-grids table").first).to_be_visible()
         waiting, swept = other.page.locator("#sparsity-sweep-waiting"), other.page.locator("#sparsity-swept")
-        with slow_models():
+        with slow_models(0.3):
             studio.page.locator("#explain-run").click()
             expect(status).to_contain_text(UNDER_WAY)
             other.page.locator("#sparsity-sweep").click()

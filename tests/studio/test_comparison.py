@@ -8,7 +8,7 @@ import pytest
 
 from studio.comparison import PictureStore, domain_warning, first_text, looked, view_value, waiting_value
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 
 LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
 

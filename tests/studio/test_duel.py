@@ -11,6 +11,7 @@ from families import randomised, siglip, with_trunk
 from models import LoadedModel, StudioError, attention_maps, record
 from models.towers import text_tower, vision_tower
 from studio.attribution import drained
+from studio.chart_plotly import plot_figure
 from studio.duel import (
     DIFFERENCE,
     ORDERS,
@@ -26,10 +27,10 @@ from studio.duel import (
     ranked,
     shuffled_orderings,
 )
-from studio.duel_figure import areas_table, curve_figure
+from studio.duel_figure import areas_table, duel_chart
 from studio.service import Look, Service
 from studio.similarity import bare_picture, of_pixels, pair_of
-from studio.uploads import Upload
+from studio.upload import Upload
 
 TEXT = "a photo of a cat"
 
@@ -219,7 +220,7 @@ def test_a_difference_is_held_against_a2_shuffled_and_not_only_against_random_or
 
 def test_figures_draw_every_curve_and_a_band_about_random(looks: tuple[Look, Look], scene: Upload) -> None:
     sides = [fought(look, scene)[0] for look in looks]
-    figure = curve_figure(sides, "deletion", "Deletion: “<b>”")
+    figure = plot_figure(duel_chart(sides, "<b>", "last layer", "black").plots[0])
     lines = [trace for trace in figure.data if trace.fill is None]
     bands = [trace for trace in figure.data if trace.fill == "toself"]
     assert len(lines) == 8

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,12 @@ from studio.methods import IntegratedGradients, Method, Relevance
 from studio.prompts import MOST_PROMPTS, prompts_of
 from studio.service import Service
 from studio.strip import strip_value
-from studio.tab_settings import explain_settings, strip_again
+from studio.tab_again import result_again
+from studio.tab_settings import explain_settings
 from studio.tabs.explain import FIGURE_2, explain_tab
 from studio.tabs.following import place_in_line
 from studio.turns import MOST_IN_LINE
-from studio.uploads import Upload
+from studio.upload import Upload
 
 
 def explanations(service: Service, scene: Upload, method: Method, text: str = "a cat") -> list[Explanation]:
@@ -97,7 +99,7 @@ def test_the_settings_of_a_run_give_its_maps_and_its_control_again(
     asked = {"method": "relevance", "part": "weights", "rule": "positive", "back": 1}
     asked |= {"steps": 8, "baseline": "blur", "detail": PATCHES}
     settings = explain_settings(names, ["a cat"], asked, state.ready)
-    again = strip_again(service, scene, settings, lambda what, _: pytest.fail(f"{what} is not needed"))
+    again = result_again(service, scene, settings, lambda what, _: pytest.fail(f"{what} is not needed"))
     assert again.note == strip.note
     for panel, other in zip(again.panels, strip.panels, strict=True):
         assert panel.facts == other.facts
@@ -212,7 +214,9 @@ ASKED = (1.0, gr.Request(session_hash="a page"))
 @pytest.fixture
 def demo(service: Service, examples: tuple[Example, ...]) -> gr.Blocks:
     with gr.Blocks(analytics_enabled=False) as demo:
-        explain_tab(choose_what_is_looked_at(service, examples), service)
+        looked_at = choose_what_is_looked_at(service, examples)
+        with gr.Tab("Explain") as tab:
+            explain_tab(looked_at, service, tab)
     return demo
 
 
@@ -254,7 +258,7 @@ def test_duels_leave_no_figure_behind(demo: gr.Blocks, scene: Upload) -> None:
     run = handlers(demo, "run_duel")[0].fn
     given = (*ASKED, scene, "clip-scenes", "diffclip-scenes", "a cat", "", "last layer", "blur", 4)
     *_, last = run(*given)
-    assert isinstance(last[1], gr.Plot), "there was a figure"
+    assert isinstance(last[2], gr.Plot), "there was a figure"
     del last
     before = figures()
     for _ in range(5):
@@ -281,7 +285,8 @@ def test_a_run_shows_its_maps_before_the_control_is_worked_out(demo: gr.Blocks, 
     run = handlers(demo, "run")[0].fn
     given = (*ASKED, scene, "clip-scenes", "diffclip-scenes", "", "ig", "weights", "positive", 1, 8, "blur", PATCHES)
     states = list(run(*given, True))
-    values = [value for value, _, _ in states if isinstance(value, dict) and "panels" in value]
+    told = [value for value, _, _ in states if isinstance(value, dict) and "panels" in value]
+    values = [value for before, value in pairwise([None, *told]) if value is not before]
     beside = [[fact[2] for fact in value["panels"][-1]["facts"] if fact[0] == "AUROC"] for value in values]
     assert [len(value["panels"]) for value in values] == [1, 2, 2]
     assert beside[1] == [["0.50", ""]]
@@ -303,9 +308,10 @@ def test_without_a_picture_the_run_and_the_duel_say_so(demo: gr.Blocks) -> None:
 def test_a_duel_takes_the_first_text_and_draws_both_tests(demo: gr.Blocks, scene: Upload) -> None:
     run = handlers(demo, "run_duel")[0].fn
     states = list(run(*ASKED, scene, "clip-scenes", "diffclip-scenes", "two dogs\na cat", " ", "last layer", "blur", 4))
-    table, deletion, insertion, line = states[-1]
+    table, taken, deletion, insertion, line = states[-1]
     assert "“two dogs” · last layer · taken out: blur" in table
     assert deletion.visible
     assert insertion.visible
+    assert len(taken) == 32, "the name by which it is taken away"
     assert line.startswith("126 passes in ")
     assert Image.MAX_IMAGE_PIXELS

@@ -33,7 +33,7 @@ from studio.methods import (
 from studio.registry import Entry
 from studio.service import Look, Service
 from studio.speaking import RelevanceAsked, RelevanceStore
-from studio.uploads import Upload
+from studio.upload import Upload
 
 TEXT = "a photo of a cat"
 METHODS: list[Method] = [

@@ -8,10 +8,11 @@ import pytest
 
 from models import StudioError
 from studio.explain_all import IG, RELEVANCE, method_of
-from studio.fields import filled, filled_whole, number_slider
+from studio.fields import number_slider
+from studio.filled import filled, filled_whole
 from studio.service import Service
 from studio.sparsity_view import Controls, segment_shown, show_sparsity
-from studio.uploads import Upload
+from studio.upload import Upload
 
 NAMES = ("clip-scenes", "diffclip-scenes")
 

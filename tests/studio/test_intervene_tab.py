@@ -23,7 +23,7 @@ def demo(service: Service, examples: tuple[Example, ...]) -> gr.Blocks:
 
 
 def test_events_that_run_a_model_wait_for_each_other(demo: gr.Blocks) -> None:
-    names = {"fill", "run_edits", "run_opened", "read", "read_opened"}
+    names = {"fill", "run_edits", "run_opened", "read"}
     running = [fn for fn in demo.fns.values() if fn.fn and fn.name in names]
     assert {fn.name for fn in running} == names
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in running} == {(RUNS_MODEL, 1)}

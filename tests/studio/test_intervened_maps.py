@@ -12,7 +12,7 @@ from studio.changes import Change, TowerChange
 from studio.intervened_maps import MapChoice, map_choice, maps_strip, panels_of
 from studio.intervening import Outcome, Refused, run_changed
 from studio.service import Look, Service
-from studio.uploads import Upload
+from studio.upload import Upload
 
 
 def outcome_of(service: Service, scene: Upload, change: Change, name: str = "diffclip-scenes") -> Outcome:

@@ -13,7 +13,7 @@ from models.intervention import AblateHeads, SetLambda, intervene
 from studio.changes import Change, OtherPictureA2, TowerChange, controls_value
 from studio.intervening import Outcome, Refused, changed_model, run_changed
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 from studio.zeroshot import parse_prompts
 
 PROMPTS = parse_prompts("cat, dog, apple", "a photo of a {}")

@@ -30,6 +30,8 @@ def test_a_whole_link_is_read() -> None:
         ("aside", "sinks"),
         ("text", " a cat "),
         ("from", "3"),
+        ("overview", "entropy"),
+        ("over", "all"),
     )
     assert (link.picture, link.left, link.right, link.remarks) == (TOKEN, *MODELS, ())
     assert link.state == {
@@ -48,6 +50,8 @@ def test_a_whole_link_is_read() -> None:
         "aside": "sinks",
         "text": "a cat",
         "from": 3,
+        "overview": "entropy",
+        "over": "all",
     }
 
 

@@ -6,7 +6,7 @@ from studio.changes import Change, TowerChange
 from studio.intervening import Outcome, Refused, run_changed
 from studio.outcome import outcome_html, probabilities
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 from studio.zeroshot import parse_prompts
 
 LAMBDA_0 = Change(TowerChange({0: 0.0, 1: 0.0, 2: 0.0}))

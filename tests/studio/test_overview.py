@@ -16,7 +16,7 @@ from studio.overview import Over, described, overview_steps, rows_of
 from studio.overview_statistics import STATISTICS
 from studio.reading import MapReader
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 
 LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
 
@@ -58,9 +58,21 @@ def test_what_suggests_cleaning_has_its_control_and_nothing_else_has_one(reader:
     layers = overview(reader, scene)[-1]["layers"]
     cleaning = {each.name for each in STATISTICS if each.cleaning}
     control = layers[RIGHT][0]["control"]
-    assert {"negative", "inside", "auroc", "cancelled", "entropy"} <= set(control) <= cleaning
+    assert {"negative", "inside", "auroc", "cancelled", "entropy", "support", "zeros"} <= set(control) <= cleaning
     assert control["negative"] != layers[RIGHT][0]["values"]["negative"]
     assert layers[LEFT][0]["control"] == {}
+
+
+def test_support_and_zeros_of_sparse_maps_stand_beside_those_with_a2_shuffled(reader: MapReader, scene: Upload) -> None:
+    layers = list(overview_steps(reader, (RIGHT,), scene.token, "all", 2.0, "qk"))[-1]["layers"][RIGHT]
+    read = reader.layer(Readout(RIGHT, scene.token, 2, 2.0))
+    assert read is not None
+    assert read.maps.subtracted is not None
+    (shuffled,) = statistics.shuffled_differences(read.maps.a1, read.maps.subtracted, read.grid.prefix, 1)
+    kept = statistics.support(shuffled)[0].float().mean(-1).tolist()
+    assert layers[2]["control"]["support"][1:] == pytest.approx(kept, abs=1e-5)
+    assert layers[2]["control"]["zeros"][1:] == pytest.approx([1 - one / shuffled.shape[-1] for one in kept], abs=1e-5)
+    assert layers[2]["control"]["support"] != layers[2]["values"]["support"]
 
 
 def test_a_statistic_of_whole_maps_needs_all_rows(reader: MapReader, scene: Upload) -> None:

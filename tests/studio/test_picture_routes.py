@@ -19,7 +19,8 @@ from studio.comparison import looked, view_value
 from studio.examples import picture_token
 from studio.service import Service
 from studio.strip import no_map, strip_over, strip_value
-from studio.uploads import Upload, picture_field, read_upload
+from studio.upload import Upload
+from studio.uploads import picture_field, read_upload
 
 ROOT = Path(__file__).resolve().parents[2]
 

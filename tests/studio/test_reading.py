@@ -20,7 +20,7 @@ from studio.measures import SHUFFLES, shuffled_measures
 from studio.panels import SOURCES
 from studio.reading import MapReader, ReadLayer, layer_server, numbers_server, row_values
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 
 LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
 

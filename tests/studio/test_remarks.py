@@ -21,7 +21,7 @@ from studio.sparsity import Asked
 from studio.sparsity_similarity import answers_html, answers_of
 from studio.speaking import RelevanceAsked, RelevanceStore
 from studio.text_maps import warnings_of
-from studio.uploads import Upload
+from studio.upload import Upload
 from studio.zeroshot import parse_prompts, score, scores_html
 
 EMOJI = "👩🏽\u200d🚀"

@@ -12,7 +12,7 @@ from models.files.weights import file_sha256
 from studio.examples import Example, picture_token
 from studio.registry import model_bytes
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 
 
 def test_a_model_is_loaded_once_and_a_picture_run_once(service: Service, scene: Upload) -> None:

@@ -1,6 +1,7 @@
 """People who use one server at once: what one of them does is seen by nobody else, and a long run holds nobody up."""
 
 import json
+import secrets
 import threading
 import time
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 import gradio as gr
 import httpx
 import numpy as np
-from hooked import pictures_read
+import pytest
+from hooked import pictures_read, slow_models
 from PIL import Image
 from raw_requests import Served, ask, event_named, file_data, run_event
 
@@ -62,7 +64,7 @@ def test_what_one_person_wrote_and_saw_reaches_nobody_else(served: Served, tmp_p
 
 def test_a_long_run_holds_nobody_up(served: Served, tmp_path: Path) -> None:
     picture, _ = sent_picture(served, tmp_path, 7)
-    texts = "\n".join(f"a photo of a cat {number}" for number in range(6))
+    texts = "\n".join(f"a photo of a cat {number}" for number in range(2))
     index = event_named(served.demo, "run")
     first = [getattr(field, "value", None) for field in served.demo.fns[index].inputs]
     page = [1.0, picture, "clip-scenes", "diffclip-scenes"]
@@ -96,7 +98,7 @@ def test_a_long_run_of_another_page_is_told_its_place_and_has_its_turn_when_the_
     def explain(name: str, texts: str, steps: int) -> None:
         said[name] = run_event(served.address, index, [*page, texts, "ig", *first[6:9], steps, *first[10:]])
 
-    thread = threading.Thread(target=explain, args=("long", "a cat\na dog\ntwo cats", MOST_STEPS))
+    thread = threading.Thread(target=explain, args=("long", "a cat\na dog", MOST_STEPS))
     thread.start()
     time.sleep(0.3)
     explain("short", "a cat", FEWEST_STEPS)
@@ -108,6 +110,64 @@ def test_a_long_run_of_another_page_is_told_its_place_and_has_its_turn_when_the_
         if place_in_line(1) in first_step["output"]["data"]:
             told.append(name)
     assert told == ["short"], "its place is the first thing that it is told"
+
+
+def passes_until(served: Served, index: int, data: list[Any], told: str) -> None:
+    """Begin a run, listen until so much was told, and have the connection cut there."""
+    session = secrets.token_hex(6)
+    joined = {"data": data, "fn_index": index, "session_hash": session, "event_data": None}
+    assert ask(served.address, "gradio_api/queue/join", joined)[0] == 200
+    with httpx.stream("GET", f"{served.address}gradio_api/queue/data?session_hash={session}", timeout=60) as stream:
+        for line in stream.iter_lines():
+            assert "process_completed" not in line, "it ended before it could be cut"
+            if told in line:
+                return
+
+
+def at_rest(runs: list[Any]) -> int:
+    """How many passes were made, when no more are being made."""
+    before = -1
+    while len(runs) != before:
+        before = len(runs)
+        time.sleep(0.4)
+    return before
+
+
+# What can be lost: the handler (of those with one name the first or second), what its fields hold otherwise than when
+# the page opens, by their place after the models, and what it tells while it is under way.
+LOST: dict[str, tuple[str, int, dict[int, Any], str]] = {
+    "explanation": ("run", 0, {0: "a cat\na dog", 1: "ig", 5: FEWEST_STEPS, 8: False}, " passes, "),
+    "duel": ("run_duel", 0, {0: "a cat", 1: "", 4: 5}, " passes, "),
+    "sweep": ("sweep", 1, {}, "run 1 of "),
+    "segmentation": ("segment", 0, {}, ": 1 of "),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_long_run_that_was_lost_with_its_connection_goes_on_where_it_was_when_it_is_asked_for_again(
+    served: Served, tmp_path: Path, name: str
+) -> None:
+    handler, at, other, told = LOST[name]
+    index = [number for number, event in served.demo.fns.items() if event.name == handler][at]
+    fields = [getattr(field, "value", None) for field in served.demo.fns[index].inputs][4:]
+    pictures = [sent_picture(served, tmp_path, 12 + seed)[0] for seed in range(2)]
+    whole, cut = (
+        [1.0, each, "clip-scenes", "diffclip-scenes", *(other.get(place, field) for place, field in enumerate(fields))]
+        for each in pictures
+    )
+    with pictures_read() as runs:
+        outcome(run_event(served.address, index, whole))
+        wanted = len(runs)
+        runs.clear()
+        with slow_models(0.05):
+            passes_until(served, index, cut, told)
+            made = at_rest(runs)
+        assert 0 < made < wanted, "nobody listened any more, so it was left"
+        said = outcome(run_event(served.address, index, cut))
+        assert len(runs) == wanted, "what was made before the cut was not made again"
+        assert "rom memory" in said
+        assert "rom memory" in outcome(run_event(served.address, index, cut))
+        assert len(runs) == wanted, "its result was kept"
 
 
 def test_an_answer_that_was_lost_with_its_connection_is_fetched_again_without_another_run(

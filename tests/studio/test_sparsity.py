@@ -8,6 +8,7 @@ import torch
 from models import Normalizer, StudioError, attention_maps, localisation
 from models.intervention import intervene
 from models.statistics import entropy, shuffled_differences, support
+from studio.chart_plotly import chart_figure
 from studio.measures import SHUFFLES
 from studio.service import Look, Service, vision_grid
 from studio.sparsity import (
@@ -22,11 +23,11 @@ from studio.sparsity import (
     run_with,
     same_patch,
 )
-from studio.sparsity_grids import grids_html, support_grids
+from studio.sparsity_grids import COLUMNS, grids_html, grids_table, support_grids
 from studio.sparsity_panels import controls_said, decimal, numbers_of, percent, sparsity_panels
 from studio.sparsity_similarity import answers_html, answers_of
-from studio.sparsity_sweep import SWEPT, sweep_alpha, sweep_figure
-from studio.uploads import Upload
+from studio.sparsity_sweep import SWEPT, alpha_chart, sweep_alpha
+from studio.upload import Upload
 from studio.zeroshot import parse_prompts
 
 
@@ -107,6 +108,9 @@ def test_panels_hold_the_row_with_true_zeros_and_its_numbers(looks: tuple[Look, 
     assert (panels[2].values.flatten() == 0).tolist() == (row[1:] == 0).tolist()
     facts = {fact.label: fact for fact in panels[2].facts}
     assert facts["support"].value == f"{int((row != 0).sum())} of {len(row)}"
+    assert (facts["support"].number, facts["zeros"].number) == (
+        int((row != 0).sum()), pytest.approx(float((row == 0).float().mean())),
+    )  # fmt: skip
     assert panels[2].controls == ("random keys", "A2 shuffled")
     assert all(facts["AUROC, signed"].controls)
     assert panels[2].marked == (2, 1)
@@ -131,11 +135,12 @@ def test_the_difference_stands_beside_the_same_with_a2_shuffled(
     expected = []
     for shuffled in shuffled_differences(maps.a1, maps.subtracted, 1, SHUFFLES):
         row = shuffled[0, :, token].mean(0) if head is None else shuffled[0, head, token]
-        expected.append(
-            (localisation.mass_inside(row.clamp(min=0)[1:], look.objects.inside), entropy(row.clamp(min=0)))
-        )
-    inside, spread = torch.tensor(expected).mean(0).tolist()
+        mass = localisation.mass_inside(row.clamp(min=0)[1:], look.objects.inside)
+        expected.append((mass, entropy(row.clamp(min=0)), support(row)))
+    inside, spread, kept = torch.tensor(expected).mean(0).tolist()
     facts = {fact.label: fact for fact in panels[2].facts}
+    assert facts["support"].numbers[1] == pytest.approx(kept)
+    assert facts["zeros"].numbers[1] == pytest.approx(1 - kept / maps.a1.shape[-1])
     assert facts["in object, positive"].controls[1] == percent(inside)
     assert facts["entropy, positive"].controls[1] == decimal(spread)
     assert any(fact.controls[1] != fact.value for fact in facts.values() if fact.controls), "nothing was shuffled"
@@ -157,9 +162,38 @@ def test_grids_hold_the_mean_over_queries_of_each_head(looks: tuple[Look, Look])
     expected = support(run.maps(2).a1)[0].float().mean(-1)
     torch.testing.assert_close(grids[0].support[2, 1:], expected)
     torch.testing.assert_close(grids[0].support[2, 0], expected.mean())
+    assert [grid.shuffled is not None for grid in grids] == [False, False, True]
     text = grids_html([replace(grids[0], of="<b>x</b>")], "<i>")
     assert "<b>x</b>" not in text
     assert "<i>" not in text.split("sg-ramp")[0]
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.5])
+def test_support_of_the_difference_stands_beside_the_same_with_a2_shuffled(
+    looks: tuple[Look, Look], alpha: float
+) -> None:
+    run = read_out(looks[1], Asked(alpha))
+    *_, grid = support_grids(run)
+    maps, prefix = run.maps(2), vision_grid(looks[1].model).prefix
+    assert maps.subtracted is not None
+    assert grid.shuffled is not None
+    shuffled = torch.stack(list(shuffled_differences(maps.a1, maps.subtracted, prefix, 4)))
+    wanted = (shuffled != 0).float().sum(-1).mean((0, 1, 3))
+    torch.testing.assert_close(grid.shuffled[2, 1:], wanted)
+    torch.testing.assert_close(grid.shuffled[2, 0], wanted.mean())
+    text = grids_html([grid], "")
+    assert f'<small class="sg-control">{float(wanted[0]):.{0 if wanted[0] >= 10 else 1}f}</small>' in text
+    assert "with A2 permuted over the patches, the mean of 4 fixed shuffles" in text
+    assert (grid.shuffled == maps.a1.shape[-1]).all() == (alpha == 1), "softmax leaves nothing out, shuffled or not"
+    assert "permuted" not in grids_html(support_grids(read_out(looks[0], Asked(alpha))), "")
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in grids_table([grid]).rows]
+    assert len(rows) == 2 * grid.support.numel()
+    own = [row for row in rows if (row["layer"], row["head"]) == ("2", "0")]
+    assert [row["measure"] for row in own] == ["support", "zeros"]
+    assert own[0]["value"] == pytest.approx(float(grid.support[2, 1]))
+    assert own[0]["control"] == pytest.approx(float(wanted[0]))
+    assert own[1]["control"] == pytest.approx(1 - float(wanted[0]) / maps.a1.shape[-1])
+    assert {row["control_is"] for row in rows} == {"A2 shuffled"}
 
 
 def test_answers_begin_with_the_model_as_it_is_and_name_each_rule(looks: tuple[Look, Look], scene: Upload) -> None:
@@ -181,7 +215,7 @@ def test_the_sweep_of_a_difference_has_a_curve_with_a2_shuffled(looks: tuple[Loo
         facts = {fact.label: fact for fact in panel.facts}
         assert facts["in object, positive"].controls[1] == percent(inside)
     assert curves.line("A2 shuffled", "entropy") != curves.line("entmax", "entropy")
-    assert "DiffCLIP, tiny: A2 shuffled" in {trace.name for trace in sweep_figure([curves]).data}
+    assert "DiffCLIP, tiny: A2 shuffled" in {trace.name for trace in chart_figure(alpha_chart([curves], [])).data}
     *_, plain = sweep_alpha(looks[0], "qk", 1, 0, (2, 1), None, alphas=(1.0,))
     assert set(plain.numbers) == set(SWEPT)
 
@@ -193,7 +227,7 @@ def test_the_sweep_begins_at_softmax_for_every_rule_and_falls_in_support(looks: 
     supports = curves.line("entmax", "support")
     assert supports[0] == 1.0 >= supports[1] >= supports[2]
     assert curves.line("entmax", "zeros") == pytest.approx([1 - value for value in supports])
-    assert {len(trace.x) for trace in sweep_figure([curves]).data} == {3}
+    assert {len(trace.x) for trace in chart_figure(alpha_chart([curves], [])).data} == {3}
 
 
 @pytest.mark.parametrize(("text", "patch"), [("CLS", None), ("", None), ("3, 2", (3, 2)), ("(0,1)", (0, 1))])

@@ -22,8 +22,10 @@ from models.towers import text_tower, vision_tower
 from studio.registry import Entry
 from studio.service import Service
 from studio.sparsity import RULES, Asked, layer_support, read_out
-from studio.sparsity_view import MATCHES, Controls, segment_shown, show_sparsity, sweep_shown, truth_of
-from studio.uploads import Upload
+from studio.sparsity_sides import MATCHES, Controls, truth_of
+from studio.sparsity_similarity import answers_shown
+from studio.sparsity_view import segment_shown, show_sparsity, sweep_shown
+from studio.upload import Upload
 
 SET = Controls(
     alpha=1.5, match=MATCHES[0], keep=4, source="qk", mode="readout", everywhere=True, layer=1, left_head="mean",
@@ -77,12 +79,59 @@ def test_a_readout_shows_maps_then_tables_and_says_that_no_answer_changes(servic
     assert last.said == ""
 
 
-def test_an_intervention_goes_on_to_what_the_models_say(service: Service, scene: Upload) -> None:
-    steps = list(show_sparsity(service, scene, names_of(service), replace(SET, mode="intervention")))
-    assert steps[-1].strip.note.startswith("Intervention")
-    assert "readout" not in steps[-1].strip.note.lower()
-    assert len(steps) == 1 + 2 * len(RULES) + 1
-    assert steps[-1].answers.count("<table") == 2
+def test_an_intervention_shows_maps_and_tables_and_leaves_the_answers_to_a_run_of_their_own(
+    service: Service, scene: Upload
+) -> None:
+    asked = replace(SET, mode="intervention")
+    first, last = show_sparsity(service, scene, names_of(service), asked)
+    assert first.strip.note.startswith("Intervention")
+    assert "readout" not in first.strip.note.lower()
+    assert (last.grids.count("<table"), last.answers, last.said) == (4, "", "")
+    steps = list(answers_shown(service, scene, names_of(service), asked))
+    assert len(steps) == 2 * len(RULES)
+    assert [step.shown.count("<table") for step in steps] == [1] * len(RULES) + [2] * len(RULES)
+    assert steps[-2].said == "DiffCLIP, tiny: run 5 of 6 …"
+    assert steps[-1].said == ""
+
+
+@pytest.mark.parametrize("mode", ["readout", "intervention"])
+def test_what_is_quick_takes_one_pass_of_each_model_at_most(service: Service, scene: Upload, mode: str) -> None:
+    asked, passes = replace(SET, mode=mode, match=MATCHES[1]), list[str]()
+    models = [service.model(name) for name in names_of(service)]
+    for name in names_of(service):
+        service.look(name, scene.image)
+    handles = [
+        model.module.visual.register_forward_hook(lambda *_, title=model.title: passes.append(title))  # type: ignore[union-attr]
+        for model in models
+    ]
+    try:
+        list(show_sparsity(service, scene, names_of(service), asked))
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert passes == ([model.title for model in models] if mode == "intervention" else [])
+
+
+def test_a_model_without_such_maps_is_not_run(service: Service, scene: Upload) -> None:
+    asked = replace(SET, mode="intervention", source="vv")
+    *_, last = answers_shown(service, scene, names_of(service), asked)
+    assert {row[0] for row in last.table.rows} == {"CLIP, tiny"}
+    assert list(answers_shown(service, scene, names_of(service), replace(asked, layer=9))) == []
+
+
+def test_answers_are_told_in_full_beside_what_is_written(service: Service, scene: Upload) -> None:
+    *_, last = answers_shown(service, scene, names_of(service), replace(SET, mode="intervention"))
+    rows = [dict(zip(last.table.columns, row, strict=True)) for row in last.table.rows]
+    assert [(row["model"], row["run"]) for row in rows[:3]] == [
+        ("CLIP, tiny", "as it is"), ("CLIP, tiny", "as it is"), ("CLIP, tiny", "entmax"),
+    ]  # fmt: skip
+    assert len(rows) == 2 * len(RULES) * 2
+    look = service.look(names_of(service)[0], scene.image)
+    texts = look.model.encode_text(look.model.tokenize(["a photo of a cat", "a photo of a dog"]), normalize=True)
+    assert [row["cosine"] for row in rows[:2]] == pytest.approx((texts @ look.embedding[0]).tolist())
+    assert sum(float(row["probability"]) for row in rows[:2]) == pytest.approx(1)  # type: ignore[arg-type]
+    *_, alone = answers_shown(service, scene, names_of(service), replace(SET, mode="intervention", classes="cat"))
+    assert {row[4] for row in alone.table.rows} == {None}, "of one class there is no probability"
 
 
 @pytest.mark.parametrize("wrong", [{"classes": " "}, {"template": "a photo"}])
@@ -188,11 +237,14 @@ def test_settings_that_make_no_sense_get_a_sentence(
         list(show_sparsity(service, scene, names_of(service), replace(SET, **changed)))
 
 
-def test_the_sweep_counts_and_ends_with_a_figure(service: Service, scene: Upload) -> None:
-    *steps, (said, figure) = sweep_shown(service, scene, names_of(service), SET)
+def test_the_sweep_counts_and_ends_with_a_chart(service: Service, scene: Upload) -> None:
+    *steps, (said, chart) = sweep_shown(service, scene, names_of(service), SET)
     assert all(drawn is None for _, drawn in steps)
     assert said.startswith("A readout")
-    assert len(figure.data) == (4 + 5) * 4, "rules, of the difference also A2 shuffled, times measures"
+    assert chart is not None
+    assert chart.notes == (said,)
+    curves = [curve for plot in chart.plots for curve in plot.curves]
+    assert len(curves) == (4 + 5) * 4, "rules, of the difference also A2 shuffled, times measures"
 
 
 def test_a_segmentation_gives_a_class_one_colour_on_both_strips(service: Service, scene: Upload) -> None:
@@ -293,14 +345,17 @@ def test_foreign_models_are_shown_or_say_why_not(
         own = [panel for panel in shown.strip.panels if panel.of.startswith(kind)]
         assert own
         assert any(panel.message for panel in own) is (kind == "no attention")
+    if mode == "intervention":
+        *_, last = answers_shown(service, scene, names, replace(SET, mode=mode))
+        assert (f"<b>{kind}</b>" in last.shown) is (kind != "no attention")
     if mode == "readout":
         *_, (_, _left, right) = segment_shown(service, scene, names, SET, "sclip", 0.0, ["softmax", "entmax"])
         assert right is not None
         # A bare timm tower is not open_clip's wrapper of one, so its tokens have no known way into the joint space.
         unreadable = kind not in ("DIFF V2", "another grid")
         assert [bool(panel.message) for panel in right.panels] == [False, unreadable, unreadable]
-        *_, (said, figure) = sweep_shown(service, scene, names, SET)
-        assert figure is not None
+        *_, (said, chart) = sweep_shown(service, scene, names, SET)
+        assert chart is not None
         assert (f"{kind}:" in said) is True
 
 

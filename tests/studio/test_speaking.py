@@ -10,7 +10,7 @@ from models.intervention import ShuffledA2, intervene
 from models.relevance import relevance
 from studio.service import Service
 from studio.speaking import RelevanceAsked, RelevanceStore
-from studio.uploads import Upload
+from studio.upload import Upload
 
 
 @pytest.mark.parametrize("name", ["clip-scenes", "diffclip-scenes"])

@@ -48,6 +48,15 @@ def test_neither_another_page_nor_an_earlier_press_ends_a_run(name: str, at: flo
     assert list(stops.until(10.0, page("a"), iter([1, 2, 3]))) == [1, 2, 3]
 
 
+def test_what_was_asked_for_earlier_ends_and_what_is_asked_for_now_goes_on() -> None:
+    stops = Stops()
+    stops.stop_earlier(10.0, page("a"))
+    assert stops.asked(9.999, page("a"))
+    assert not stops.asked(10.0, page("a"))
+    stops.stop_earlier("soon", page("b"))
+    assert not stops.asked(0.1, page("b"))
+
+
 def test_a_late_answer_does_not_take_back_a_later_press() -> None:
     stops = Stops()
     stops.stop(20.0, page("a"))

@@ -8,12 +8,14 @@ import pytest
 
 from models import StudioError
 from studio.changes import Change, TowerChange, controls_value
+from studio.chart_plotly import plot_figure
 from studio.intervened_maps import MapChoice
 from studio.intervening import run_changed
 from studio.outcome import probabilities
 from studio.service import Service
-from studio.sweeping import STEPS, Sweep, Swept, sweep_lambda, swept_models
-from studio.uploads import Upload
+from studio.sweep_figure import sweep_plots, sweep_words
+from studio.sweeping import STEPS, Sweep, Swept, lambda_asked, sweep_lambda, swept_models
+from studio.upload import Upload
 from studio.zeroshot import parse_prompts
 
 PROMPTS = parse_prompts("cat, dog, apple", "")
@@ -88,9 +90,8 @@ def test_what_has_no_lambda_is_refused_in_a_sentence(service: Service, scene: Up
 
 
 def asked_of(service: Service, scene: Upload, names: tuple[str, str], **other: Any) -> list[Any]:
+    edits = [controls_value(service.model(names[0]), names[0]), None]
     values = {
-        "left_edits": controls_value(service.model(names[0]), names[0]),
-        "right_edits": None,
         "classes": "cat, <b>dog",
         "template": "a {}",
         "layer": 2,
@@ -100,7 +101,7 @@ def asked_of(service: Service, scene: Upload, names: tuple[str, str], **other: A
         "tower": "vision",
         "only": False,
     } | other
-    return list(swept_models(service, scene, names, **values))
+    return list(swept_models(service, scene, names, edits, lambda_asked(**values)))
 
 
 def test_both_models_are_swept_and_one_without_lambda_says_so(service: Service, scene: Upload) -> None:
@@ -116,14 +117,12 @@ def test_both_models_are_swept_and_one_without_lambda_says_so(service: Service, 
 
 
 def test_the_figures_hold_the_runs_and_no_markup_of_a_class(service: Service, scene: Upload) -> None:
-    from studio.sweep_figure import sweep_figures, sweep_words
-
     results = asked_of(service, scene, ("clip-scenes", NAME))[-1]
     sweep = results[1]
     drawn: dict[str, list[float]] = {}
-    for figure in sweep_figures(sweep):
-        assert figure is not None
-        parts = figure.to_dict()
+    for plot in sweep_plots(sweep):
+        assert plot is not None
+        parts = plot_figure(plot).to_dict()
         drawn |= {
             each["name"]: list(each["y"]) for each in parts["data"] if each.get("line", {}).get("dash") == "solid"
         }
@@ -136,8 +135,6 @@ def test_the_figures_hold_the_runs_and_no_markup_of_a_class(service: Service, sc
 
 
 def test_without_a_mask_there_is_no_figure_of_objects(service: Service, scene: Upload) -> None:
-    from studio.sweep_figure import sweep_figures
-
-    classes, inside = sweep_figures(swept(service, scene, tower_name="text"))
+    classes, inside = sweep_plots(swept(service, scene, tower_name="text"))
     assert classes is not None
     assert inside is None

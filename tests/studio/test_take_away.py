@@ -32,7 +32,7 @@ from studio.recipe import read_recipe
 from studio.redraw import redraw
 from studio.service import Service
 from studio.speaking import RelevanceAsked, RelevanceStore
-from studio.uploads import Upload
+from studio.upload import Upload
 
 FILES = ["figure.png", "figure.svg", "arrays.npz", "numbers.csv", "recipe.json"]
 

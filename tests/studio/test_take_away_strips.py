@@ -35,9 +35,11 @@ from studio.tab_settings import (
     picture_of,
 )
 from studio.take_strip import take_strip_server
-from studio.uploads import Upload
+from studio.upload import Upload
 
 FILES = ["figure.png", "figure.svg", "arrays.npz", "numbers.csv", "recipe.json"]
+# Words of texts, and tables by layer and head, are files of their own.
+FURTHER = {"explain": ["words.csv"], "sparsity": ["grids.csv"]}
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_a_press_gives_five_files_that_draw_again_to_the_same_bytes(
 ) -> None:
     made = TABS[tab](service, scene)
     files = taken(service, scene, made, drawing="smooth", ramp="linear", opacity=0.5)
-    assert list(files) == FILES
+    assert list(files) == [*FILES[:4], *FURTHER.get(tab, ()), FILES[4]]
     assert zipped(files) == zipped(taken(service, scene, made, drawing="smooth", ramp="linear", opacity=0.5))
     recipe = read(files)
     assert (recipe.tab, recipe.picture.name) == (tab, "scene.png")
@@ -74,7 +76,7 @@ def test_arrays_are_the_values_of_the_panels_and_numbers_those_below_them(
     strip, settings = TABS[tab](service, scene)
     files = taken(service, scene, (strip, settings))
     with np.load(io.BytesIO(files["arrays.npz"]), allow_pickle=False) as arrays:
-        assert len(arrays.files) == 2 * len(strip.panels)
+        assert len(arrays.files) == 2 * len(strip.panels) + len(strip.texts)
         for at, panel in enumerate(strip.panels):
             assert arrays[f"panel{at}"].dtype == np.float32
             assert np.array_equal(arrays[f"panel{at}"], panel.values.astype(np.float32), equal_nan=True)
@@ -122,6 +124,34 @@ def test_what_was_ready_when_a_run_was_stopped_draws_again(
     for made in halves:
         files = taken(service, scene, made)
         assert redraw_tab(read(files), examples, {}, sources) == files
+
+
+def test_what_models_say_when_they_are_run_so_is_taken_away_as_far_as_it_was_there(
+    service: Service, scene: Upload, examples: tuple[Example, ...], sources: dict[str, str]
+) -> None:
+    asked = replace(SET, mode="intervention", classes="cat, dog")
+    found = {}
+    for tables, answers in ((False, 0), (True, 12), (True, 7)):
+        files = taken(service, scene, sparsity(service, scene, asked, tables, answers))
+        further = [*(["grids.csv"] if tables else []), *(["answers.csv"] if answers else [])]
+        assert list(files) == [*FILES[:4], *further, FILES[4]]
+        if answers < 12:
+            assert redraw_tab(read(files), examples, {}, sources) == files
+        found[answers] = list(csv.DictReader(io.StringIO(files.get("answers.csv", b"").decode())))
+    assert [len(found[answers]) for answers in (0, 7, 12)] == [0, 14, 24]
+    assert found[12][:14] == found[7]
+    assert {row["model"] for row in found[7]} == {"CLIP, tiny", "DiffCLIP, tiny"}
+    assert [row["run"] for row in found[12][:4]] == ["as it is", "as it is", "entmax", "entmax"]
+    lines = list(csv.DictReader(io.StringIO(files["grids.csv"].decode())))
+    assert {(line["map"], line["control_is"]) for line in lines} == {
+        ("A", ""), ("A1", ""), ("A2", ""), ("A1 − λA2", "A2 shuffled"),
+    }  # fmt: skip
+    more = read(files)
+    with pytest.raises(StudioError, match="its settings give fewer"):
+        redraw_tab(replace(more, settings=replace(more.settings, answers=13)), examples, {}, sources)  # type: ignore[call-arg]
+    for wrong in ({"answers": -1}, {"mode": "readout"}):
+        with pytest.raises(StudioError, match="cannot be: of an intervention it is 0 or more"):
+            replace(more.settings, **wrong)
 
 
 def test_a_model_that_could_not_be_run_is_left_out_of_the_recipe(
@@ -299,15 +329,15 @@ def test_a_strip_is_had_by_its_own_token_alone_and_may_be_let_go(service: Servic
     assert len({new_token() for _ in range(50)}) == 50
     for token, (strip, settings) in (("a", made), ("b", other)):
         service.strips.value(token, strip, picture_of(scene), settings)
-    assert service.strips.find("a").strip is made[0]
-    assert service.strips.find("b").strip is other[0]
+    assert service.strips.find("a").result is made[0]
+    assert service.strips.find("b").result is other[0]
     service.strips.value("a", other[0], picture_of(scene), other[1])
-    assert service.strips.find("a").strip is other[0], "a run's later maps take the place of its earlier ones"
+    assert service.strips.find("a").result is other[0], "a run's later maps take the place of its earlier ones"
     small = StripStore(made[0].nbytes + 20_000)
     small.value("a", made[0], picture_of(scene), made[1])
     small.value("b", made[0], picture_of(scene), made[1])
-    assert small.find("b").strip is made[0]
-    with pytest.raises(StudioError, match="let go of these maps to save memory"):
+    assert small.find("b").result is made[0]
+    with pytest.raises(StudioError, match="let go of what was shown here to save memory"):
         small.find("a")
 
 
@@ -327,7 +357,7 @@ def test_taking_away_runs_no_model(service: Service, scene: Upload) -> None:
     ]
     try:
         for each in made:
-            assert set(taken(service, scene, each)) == set(FILES)
+            assert set(taken(service, scene, each)) >= set(FILES)
     finally:
         for handle in handles:
             handle.remove()

@@ -15,7 +15,7 @@ from models.loaded import Tower
 from models.tokenizer import DomainTokenizer
 from models.towers import text_tower
 from models.vocabulary import ClipTokenizer, NoTokenizer, TokenizerRule
-from studio.text_maps import MOST_PROMPTS, parse_texts, readout_words, run_text, text_value, token_labels
+from studio.text_maps import MOST_PROMPTS, parse_texts, readout_words, run_text, text_value, token_labels, token_maps
 
 PROMPTS = ["a photo of a cat", "three keys above an anchor"]
 
@@ -25,7 +25,7 @@ def floats(text: str) -> np.ndarray:
 
 
 def panels(model: LoadedModel, prompts: list[str], layer: int = 1) -> list[dict[str, Any]]:
-    return text_value([run_text(model, prompts)], prompts, layer)["rows"][0]["panels"]
+    return text_value(token_maps([run_text(model, prompts)], prompts, layer))["rows"][0]["panels"]
 
 
 def masked(panel: dict[str, Any]) -> np.ndarray:
@@ -147,7 +147,7 @@ def test_a_tower_without_attention_and_a_vocabulary_without_tokenizer_are_refuse
     unread = replace(clip, tokenizer=NoTokenizer(290, 16))
     with pytest.raises(StudioError, match="no tokenizer here"):
         run_text(unread, PROMPTS)
-    value = text_value([("A title", "A sentence.")], PROMPTS, 0)
+    value = text_value(token_maps([("A title", "A sentence.")], PROMPTS, 0))
     assert value["rows"] == [{"title": "A title", "said": "", "panels": [], "message": "A sentence."}]
 
 

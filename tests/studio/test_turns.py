@@ -10,7 +10,7 @@ import gradio as gr
 import pytest
 
 from studio.stopping import Stops
-from studio.tabs.following import STOPPED_WAITING, LongRun, place_in_line
+from studio.tabs.following import STOPPED_WAITING, LongRun, _if_asked, place_in_line
 from studio.turns import Turns
 
 LINE = 1  # of two outputs, the one that says how long a run waits
@@ -115,6 +115,16 @@ def test_a_run_whose_page_is_gone_or_that_failed_leaves_the_line(running: LongRu
         assert next(first) == ("a 2", "")
         assert rest(first) == []
         assert next(third) == ("c 1", "")
+
+
+def test_a_run_behind_another_event_waits_only_where_there_is_something_to_run(running: LongRun) -> None:
+    first, none = waiting(running, "a"), _if_asked(running._in_turn(two_steps, LINE, 2), LINE, 2)
+    next(first)
+    assert rest(none(None, page("b"), "b")) == [(gr.skip(), "")]
+    second = none(10.0, page("b"), "b")
+    assert next(second)[LINE] == place_in_line(1)
+    assert rest(first) == [("a 2", "")]
+    assert rest(second) == [("b 1", ""), ("b 2", "")]
 
 
 def test_a_place_is_said_in_words_that_fit_the_number() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from models import StudioError
 from studio.service import Service
-from studio.uploads import Upload
+from studio.upload import Upload
 from studio.zeroshot import MAX_PROMPTS, parse_prompts, score, scores_html
 
 

@@ -1,5 +1,6 @@
-"""What tests ask about hooks, and by hooks: how many there are, what a module gives, what models of a process read."""
+"""What tests ask about hooks, and by hooks: how many there are, what a module gives, what models read; slow models."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -39,5 +40,20 @@ def pictures_read() -> Iterator[list[int]]:
     handle = register_module_forward_hook(count)
     try:
         yield runs
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def slow_models(seconds: float) -> Iterator[None]:
+    """While open, every batch of pictures takes so much longer, as with larger models."""
+
+    def rest(module: nn.Module, _args: object, _output: object) -> None:
+        if isinstance(module, VisionTransformer):
+            time.sleep(seconds)
+
+    handle = register_module_forward_hook(rest)
+    try:
+        yield
     finally:
         handle.remove()

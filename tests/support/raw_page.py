@@ -19,19 +19,24 @@ class RawPage:
     Attributes:
         address: where, with the slash at the end.
         events: number of each event by the name of its function.
+        fields: what the fields that each event sends hold when the page opens.
         viewer: number of the viewer of Compare.
     """
 
     address: str
     events: dict[str, int]
+    fields: dict[str, list[Any]]
     viewer: int
 
     @classmethod
     def at(cls, address: str) -> "RawPage":
         config = httpx.get(address + "config", timeout=WAIT).json()
-        events = {each["api_name"]: each["id"] for each in config["dependencies"] if each["api_name"]}
+        named = {each["api_name"]: each for each in config["dependencies"] if each["api_name"]}
+        values = {each["id"]: each["props"].get("value") for each in config["components"]}
+        events = {name: each["id"] for name, each in named.items()}
+        fields = {name: [values[field] for field in each["inputs"]] for name, each in named.items()}
         (viewer,) = (each["id"] for each in config["components"] if each["props"].get("elem_id") == "viewer")
-        return cls(address, events, viewer)
+        return cls(address, events, fields, viewer)
 
     def visitor(self) -> "Visitor":
         return Visitor(self, httpx.Client(base_url=self.address, timeout=WAIT), secrets.token_hex(6))
@@ -45,13 +50,16 @@ class Visitor:
     http: httpx.Client
     session: str
 
-    def look(self, image: Image.Image, left: str, right: str) -> dict[str, Any]:
-        """Upload a picture and have both models look at it; the value of the viewer."""
+    def upload(self, image: Image.Image) -> dict[str, Any]:
+        """Send a picture; how events name it from then on."""
         stream = io.BytesIO()
         image.save(stream, "PNG")
         (path,) = self.http.post("gradio_api/upload", files={"files": ("picture.png", stream.getvalue())}).json()
-        picture = {"path": path, "meta": {"_type": "gradio.FileData"}}
-        return self.event("compare", [picture, left, right, "cat, dog", "a photo of a {}", []])[0]
+        return {"path": path, "meta": {"_type": "gradio.FileData"}}
+
+    def look(self, image: Image.Image, left: str, right: str) -> dict[str, Any]:
+        """Upload a picture and have both models look at it; the value of the viewer."""
+        return self.event("compare", [self.upload(image), left, right, "cat, dog", "a photo of a {}", []])[0]
 
     def event(self, name: str, data: list[Any]) -> list[Any]:
         """What an event gives its outputs, by way of the queue."""

@@ -1,30 +1,42 @@
-"""Maps of the tabs Sparsity, Explain and Intervene with the settings of their recipes, and their files on a page."""
+"""Maps and curves of tabs with the settings of their recipes, and their files on a page."""
 
 import base64
 import io
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from studio.attribution import drained
+from studio.chart import Chart
+from studio.chart_recipe import DuelSettings
+from studio.duel import Side, duel
+from studio.duel_figure import duel_chart
 from studio.explain_all import explain_all, method_of
 from studio.explained import explanations_strip
 from studio.intervened_maps import MapChoice, maps_strip
 from studio.intervening import changed_model
 from studio.service import Service
-from studio.sparsity_view import MATCHES, Controls, segment_shown, show_sparsity
+from studio.sparsity_sides import MATCHES, Controls
+from studio.sparsity_similarity import answers_shown
+from studio.sparsity_view import segment_shown, show_sparsity, sweep_shown
 from studio.strip import Strip
-from studio.strip_store import new_token
+from studio.strip_store import Result, new_token
+from studio.sweep_figure import sweep_chart
+from studio.sweeping import Sweep, lambda_asked, swept_models
 from studio.tab_recipe import Settings, TabRecipe, read_tab_recipe
 from studio.tab_settings import (
+    alpha_sweep_settings,
     explain_settings,
     intervene_settings,
+    lambda_sweep_settings,
     picture_of,
     segmentation_settings,
     sparsity_settings,
 )
 from studio.take_strip import take_strip_server
-from studio.uploads import Upload
+from studio.upload import Upload
 
 NAMES = ("clip-scenes", "diffclip-scenes")
 SET = Controls(
@@ -35,9 +47,13 @@ SET = Controls(
 Made = tuple[Strip, Settings]
 
 
-def sparsity(service: Service, scene: Upload, controls: Controls = SET) -> Made:
-    strip = next(show_sparsity(service, scene, NAMES, controls)).strip
-    return strip, sparsity_settings(scene, NAMES, controls)
+def sparsity(service: Service, scene: Upload, controls: Controls = SET, tables: bool = True, answers: int = 0) -> Made:
+    strip = list(show_sparsity(service, scene, NAMES, controls))[1 if tables else 0].strip
+    settings = replace(sparsity_settings(scene, NAMES, controls, tables=tables), answers=answers)
+    for made, answered in enumerate(answers_shown(service, scene, NAMES, controls) if answers else (), 1):
+        if made == answers:
+            return replace(strip, tables=(*strip.tables, answered.table)), settings
+    return strip, settings
 
 
 def segmentation(service: Service, scene: Upload, controls: Controls = SET, ready: int = 4, side: int = 1) -> Made:
@@ -92,9 +108,44 @@ TABS: dict[str, Callable[[Service, Upload], Made]] = {
 }
 
 
-def taken(service: Service, scene: Upload, made: Made, **style: Any) -> dict[str, bytes]:
-    """The files of a strip, as a page gets them that was given the strip."""
-    token = service.strips.value(new_token(), made[0], picture_of(scene), made[1])["take"]
+def over_alpha(service: Service, scene: Upload, controls: Controls = SET) -> tuple[Chart, Settings]:
+    alphas = (1.0, 1.5, 2.0)
+    *_, (_, chart) = sweep_shown(service, scene, NAMES, controls, alphas)
+    assert chart is not None
+    return chart, alpha_sweep_settings(scene, NAMES, controls, alphas)
+
+
+def over_lambda(
+    service: Service, scene: Upload, a2: str = "uniform", other: Upload | None = None, classes: str = "cat, <b>dog"
+) -> tuple[Chart, Settings]:
+    asked = lambda_asked(classes, "a {}", 2, "mean", "weights", other, "vision", False)
+    *_, results = swept_models(service, scene, NAMES, edits(a2), asked)
+    assert isinstance(results, list)
+    chart = sweep_chart([each for each in results if isinstance(each, Sweep)])
+    assert chart is not None
+    return chart, lambda_sweep_settings(service, NAMES, edits(a2), results, asked)
+
+
+def dueled(service: Service, scene: Upload) -> tuple[Chart, Settings]:
+    sides: list[Side] = []
+    for name in NAMES:
+        look = service.look(name, scene.image)
+        pixels = look.model.preprocess(scene.image)[0]
+        list(drained(duel(look, pixels, "a <cat> & dog", "last layer", "black", 4), sides))
+    chart = duel_chart(sides, "a <cat> & dog", "last layer", "black")
+    return chart, DuelSettings("a <cat> & dog", NAMES, "last layer", "black", 4)
+
+
+CHARTS: dict[str, Callable[[Service, Upload], tuple[Chart, Settings]]] = {
+    "alpha-sweep": over_alpha,
+    "lambda-sweep": over_lambda,
+    "duel": dueled,
+}
+
+
+def taken(service: Service, scene: Upload | None, made: tuple[Result, Settings], **style: Any) -> dict[str, bytes]:
+    """The files of a result, as a page gets them that was given it."""
+    token = service.strips.keep(new_token(), made[0], None if scene is None else picture_of(scene), made[1])
     answer = take_strip_server(service)({"token": token, **style})
     assert "error" not in answer, answer
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(answer["data"]))) as archive:

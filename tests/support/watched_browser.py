@@ -23,16 +23,17 @@ class WatchedBrowser:
 
     def new_context(self, **settings: Any) -> BrowserContext:
         """A profile with nothing in it."""
-        return self._watched(self.chromium.new_context(**settings))
+        return self.watched(self.chromium.new_context(**settings))
 
     def new_page(self, **settings: Any) -> Page:
         """A page in a profile of its own, which ends with it."""
         page = self.chromium.new_page(**settings)
         page.on("websocket", lambda socket: self.note(socket.url))
-        self._watched(page.context)
+        self.watched(page.context)
         return page
 
-    def _watched(self, context: BrowserContext) -> BrowserContext:
+    def watched(self, context: BrowserContext) -> BrowserContext:
+        """A profile of this or another browser, from now on watched like those that this one makes."""
         # Playwright marks the functions that it is given, so they are not methods of this frozen class.
         context.on("page", lambda page: page.on("websocket", lambda socket: self.note(socket.url)))
         context.on("request", lambda request: self.note(request.url))

@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 
 from models import LoadedModel
 from studio.recipe import OPACITY, Panel, View
+from studio.render import shapes
 from studio.render.figure import figure_of
 from studio.render.over_picture import between, grey_picture
 from studio.render.ramps import colours
@@ -260,6 +261,19 @@ def test_no_line_is_wider_than_its_place_and_the_font_has_every_sign() -> None:
     assert text_width(shortened("W" * 50, 40, 6), 6) <= 40
     for sign in "λα−×·Σ√“”…≥–":
         assert pixels_of(sign) != pixels_of("\U0001f600"), "the font has no emoji, and shows a box for it"
+
+
+def test_a_text_is_cut_where_one_more_letter_would_not_fit_and_a_long_one_is_not_measured_letter_by_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text, measured = "Wide and narrow: WWW ill λA2 " * 80, []
+    monkeypatch.setattr(shapes, "text_width", lambda *given: measured.append(given) or text_width(*given))
+    for width in (3, 40, 41, 200):
+        cut = shortened(text, width, 6)
+        fitting = [at for at in range(120) if text_width(text[:at] + "…", 6) <= width]
+        assert cut == text[: max(fitting, default=0)].rstrip() + "…"
+    assert shortened("short", 40, 6) == "short"
+    assert len(measured) < 60
 
 
 def test_titles_of_any_length_stay_in_their_column(looks: dict[str, Look]) -> None:

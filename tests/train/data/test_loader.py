@@ -173,7 +173,9 @@ class Stuck:
         return self.whole.read(index, least_side)
 
 
-def test_a_worker_that_does_not_end_is_killed(source: Source) -> None:
+def test_a_worker_that_does_not_end_is_killed(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    # For how long torch itself hopes that it ends, twice: five seconds.
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.5)
     before, began = set(multiprocessing.active_children()), time.monotonic()
     plan = Plan(len(source), 1, seed=1, order="as it is")
     with closing(batches(Stuck(source), plan, VIEW, tokenize, range(2), 1)) as loaded:  # type: ignore[arg-type]

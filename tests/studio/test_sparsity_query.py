@@ -1,0 +1,62 @@
+"""The query of the Sparsity tab stays on its pixels when the left model is replaced by one of another grid."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from studio.examples import Example
+from studio.looked_at import choose_what_is_looked_at
+from studio.service import Service
+from studio.tabs.sparsity import sparsity_tab
+from studio.uploads import Upload
+
+# 14 x 14 patches; the tiny model has 4 x 4.
+FINE, COARSE = "diffclip-vision-scenes", "clip-scenes"
+
+
+@pytest.fixture
+def moved(folders: tuple[Path, Path], examples: tuple[Example, ...], scene: Upload) -> Callable[..., tuple[Any, Any]]:
+    """Of a query, the model that it was chosen for and the one that is chosen now: the query's field, and its model."""
+    service = Service((FINE, folders[0]), examples)
+    with gr.Blocks(analytics_enabled=False) as demo:
+        looked_at = choose_what_is_looked_at(service, examples)
+        with gr.Tab("Sparsity") as tab:
+            sparsity_tab(looked_at, service, tab, examples)
+    bounds = next(fn.fn for fn in demo.fns.values() if fn.name == "bounds" and fn.fn)
+
+    def move(query: str, before: str, now: str, picture: Upload | None = scene) -> tuple[Any, Any]:
+        *_, field, model = bounds(picture, now, COARSE, 0, query, before)
+        return field, model
+
+    return move
+
+
+@pytest.mark.parametrize(
+    ("query", "before", "now", "wanted"),
+    [("13, 13", FINE, COARSE, "3, 3"), ("0, 7", FINE, COARSE, "0, 2"), ("(3, 0)", COARSE, FINE, "12, 1")],
+)
+def test_a_patch_moves_to_the_one_on_the_same_pixels(
+    moved: Callable[..., tuple[Any, Any]], query: str, before: str, now: str, wanted: str
+) -> None:
+    assert moved(query, before, now) == (wanted, now)
+
+
+@pytest.mark.parametrize(("query", "before"), [("CLS", FINE), ("", FINE), ("no patch", FINE), ("3, 3", COARSE)])
+def test_what_is_no_patch_of_a_replaced_model_stays(
+    moved: Callable[..., tuple[Any, Any]], query: str, before: str
+) -> None:
+    assert moved(query, before, COARSE) == (gr.skip(), COARSE)
+    assert moved("13, 13", FINE, COARSE, picture=None) == (gr.skip(), COARSE)
+
+
+def test_a_patch_that_its_model_does_not_have_becomes_cls_with_a_word(
+    moved: Callable[..., tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(gr, "Info", said.append)
+    assert moved("99, 0", FINE, COARSE) == ("CLS", COARSE)
+    assert len(said) == 1
+    assert said[0].startswith("The query is CLS again.")
