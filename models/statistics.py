@@ -53,7 +53,8 @@ def entropy_nats(weights: Tensor) -> Tensor:
     if bool((weights < 0).any()):
         raise StudioError("Entropy is undefined for negative weights: take positive_part(weights) or weights.abs().")
     share = weights / weights.sum(-1, keepdim=True)
-    return -torch.xlogy(share, share).sum(-1)
+    # No minus: of a single key it would make -0.
+    return 0 - torch.xlogy(share, share).sum(-1)
 
 
 def entropy(weights: Tensor) -> Tensor:

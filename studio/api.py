@@ -30,7 +30,7 @@ from studio.service import Service, vision_grid
 from studio.speaking import RelevanceStore
 from studio.upload import Upload
 from studio.uploads import read_upload
-from studio.zeroshot import parse_prompts, score
+from studio.zeroshot import MAX_LENGTH, parse_prompts, score
 
 ENDPOINTS = ("models", "attention", "rank", "similarity")
 _MOST_TEXTS = 200
@@ -200,6 +200,8 @@ def _similarity(service: Service) -> Any:
             raise StudioError("The texts are missing: send a list of sentences.")
         if len(texts) > _MOST_TEXTS:
             raise StudioError(f"{len(texts)} texts are too many: at most {_MOST_TEXTS} are taken.")
+        if (longest := max(map(len, texts))) > MAX_LENGTH:
+            raise StudioError(f"A text of {longest} characters is too long: at most {MAX_LENGTH} are taken.")
         look = service.look(model, uploaded(picture).image)
         clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         embedded = look.model.encode_text(look.model.tokenize(clean), normalize=True)

@@ -9,7 +9,6 @@ import io
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,10 +37,10 @@ COLUMNS = (
 
 @dataclass
 class _Gathered:
-    """What is known so far: picture -> key -> (value, control), and how many were left out for which reason."""
+    """What is known so far: picture -> key -> (value, control), and which were left out for which reason."""
 
     rows: dict[str, dict[Key, tuple[float | None, float | None]]] = field(default_factory=dict)
-    skipped: Counter[str] = field(default_factory=Counter)
+    skipped: dict[str, list[str]] = field(default_factory=dict)
 
 
 def batch(folder: Path, sources: Sequence[str], out: Path, *, heads: bool = False, seed: int = 0) -> str:
@@ -80,7 +79,8 @@ def batch(folder: Path, sources: Sequence[str], out: Path, *, heads: bool = Fals
         _write(out, table(gathered.rows, models, seed), settings, gathered, seed)
     except OSError as error:
         raise StudioError(f"{out} cannot be written ({error.strerror}): choose another place.") from error
-    left = "".join(f"\n  {count} left out: {reason}" for reason, count in gathered.skipped.most_common())
+    often = sorted(gathered.skipped.items(), key=lambda item: -len(item[1]))
+    left = "".join(f"\n  {len(names)} left out: {reason} First: {names[0]}" for reason, names in often)
     return f"{len(gathered.rows)} of {len(files)} pictures in {out}{left}"
 
 
@@ -156,9 +156,9 @@ def _gather(
             log.write(json.dumps(line) + "\n")
             log.flush()
     except StudioError as error:
-        gathered.skipped[re.sub(r"\d[\d.,]*", "…", str(error))] += 1
+        gathered.skipped.setdefault(re.sub(r"\d[\d.,]*", "…", str(error)), []).append(name)
     except OSError as error:
-        gathered.skipped[f"The file cannot be read ({error.strerror})."] += 1
+        gathered.skipped.setdefault(f"The file cannot be read ({error.strerror}).", []).append(name)
     else:
         gathered.rows[name] = {Key(*entry[:5]): (entry[5], entry[6]) for entry in line["numbers"]}
 
@@ -236,7 +236,7 @@ def _write(out: Path, lines: list[dict[str, Any]], settings: dict[str, Any], gat
         whole = {
             **settings,
             "pictures": len(gathered.rows),
-            "left_out": dict(gathered.skipped),
+            "left_out": gathered.skipped,
             "interval": f"95 % percentile bootstrap over pictures, {RESAMPLES} resamples, seed {seed}",
             "rows": lines,
         }

@@ -12,15 +12,15 @@ from studio.strip import Fact
 
 Kind = Literal["deletion", "insertion"]
 NOTE = (
-    "Areas are the mean cosine over the curve: lower is better for deletion, higher for insertion. “Beyond random” is "
-    f"more than two standard deviations of {SEEDS} random orders. “A2 shuffled” is the same difference "
-    f"with A2 permuted over the patches, {SEEDS} fixed shuffles: where A1 − λA2 is not beyond it, it owes nothing to "
-    "what A2 knows of the picture. Areas of two models are not comparable, since their cosines have different ranges; "
-    "compare each with its own controls. One picture is no evidence."
+    "Areas are the mean cosine over the curve: lower is better for deletion, higher for insertion. A map is beyond "
+    f"random where it is better by more than two standard deviations of {SEEDS} random orders. “A2 shuffled” is the "
+    f"same difference with A2 permuted over the patches, {SEEDS} fixed shuffles: where A1 − λA2 is not beyond it, it "
+    "owes nothing to what A2 knows of the picture. Areas of two models are not comparable, since their cosines have "
+    "different ranges; compare each with its own controls. One picture is no evidence."
 )
 
 # Of one model's hue and of clearly different lightness and dash, so that neither hue nor dash alone has to tell.
-_HUES = (("#c4601c", "#e8a06a", "#8f5a34"), ("#0d8a83", "#58bdb4", "#4a7fc0"))
+_HUES = (("#c4601c", "#d08038", "#a06a45"), ("#0d8a83", "#2fa39a", "#4a7fc0"))
 _DASHES: tuple[Dash, ...] = ("solid", "dash", "dot")
 BAND = "Bands: two standard deviations of the controls, over random orders and over shuffles of A2"
 # Of each control, for either model: its colour and its dash.
@@ -49,10 +49,22 @@ def duel_chart(sides: Sequence[Side], prompt: str, depth: str, baseline: str) ->
     return Chart(
         f"Faithfulness duel: “{prompt}”, {depth}, taken out: {baseline}",
         tuple(_plot(sides, kind, f"{kind.capitalize()}: “{prompt}”") for kind in KINDS),
-        (NOTE, *dict.fromkeys(text for side in sides for text in side.skipped)),
+        (NOTE, *dict.fromkeys(text for side in sides for text in remarks_of(side))),
         arrays,
         Table(_COLUMNS, tuple(row for at, side in enumerate(sides) for row in _numbers(at, side))),
     )
+
+
+def remarks_of(side: Side) -> list[str]:
+    """What a person should know of one model's part, a sentence each."""
+    if side.cosine > side.bare:
+        return list(side.skipped)
+    return [
+        *side.skipped,
+        f"{side.title}: the bare picture is as near to this text as the whole one, or nearer ({_number(side.bare)} to "
+        f"{_number(side.cosine)}), so there is nothing that a map could lose or win: choose another text or another "
+        "bare picture.",
+    ]
 
 
 def _plot(sides: Sequence[Side], kind: Kind, title: str) -> Plot:
@@ -135,7 +147,7 @@ def areas_table(sides: Sequence[Side], picture: str, heading: str, note: str = N
         note: what is to be said of all of it.
     """
     rows = "".join(_rows(side) for side in sides)
-    skipped = "".join(f"<li>{html.escape(text)}</li>" for side in sides for text in side.skipped)
+    skipped = "".join(f"<li>{html.escape(text)}</li>" for side in sides for text in remarks_of(side))
     rest = f'<ul class="ex-note">{skipped}</ul>' if skipped else ""
     heads = "".join(f'<th scope="col">{text}</th>' for text in ("map", "deletion ↓", "insertion ↑", "beyond random?"))
     return (
@@ -170,7 +182,8 @@ def _row(curves: Curves, random: Curves, shuffled: Curves | None) -> str:
         if shuffled is not None:
             controls += f"<i>A2 shuffled {_spread_about(shuffled, kind)}</i>"
         own = _spread_about(curves, kind) if curves.name in CONTROLS else _number(curves.areas[kind])
-        cells.append(f"<td>{own}{controls}</td>")
+        # A number and its spread stay on one line, also where the table is narrow.
+        cells.append(f"<td>{own}{controls}</td>".replace(" ± ", "&nbsp;±&nbsp;"))
     beyond = _verdict(curves, random)
     if shuffled is not None:
         beyond += f"<i>beyond A2 shuffled: {_verdict(curves, shuffled)}</i>"

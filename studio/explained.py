@@ -123,7 +123,8 @@ def _facts(explanation: Explanation, patches: np.ndarray | None) -> tuple[Fact, 
     facts = [measured("cosine", explanation.cosine, number, cosines, "similarity of the picture and this text")]
     if patches is None or np.isnan(patches).all():
         return tuple(facts)
-    facts.append(measured("largest", float(np.nanmax(np.abs(patches))), _short, (), "of all patches, by size"))
+    largest, meaning = float(np.nanmax(np.abs(patches))), "of all patches, by size; of pixels the sum over a patch"
+    facts.append(measured("largest patch", largest, _short, (), meaning))
     if objects is not None and not scores.message:
         share, ranks = _object_numbers(patches, objects)
         runs = [_run_numbers(run.picture, explanation.look) for run in shuffled]

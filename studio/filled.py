@@ -1,4 +1,4 @@
-"""Numbers as the page's fields send them: a field that a person emptied sends nothing."""
+"""Numbers and texts as the page's fields send them: an emptied one sends nothing, and a raw request anything."""
 
 import math
 from typing import Any
@@ -25,3 +25,15 @@ def filled_whole(value: Any, field: str) -> int:
         StudioError: as `filled`.
     """
     return round(filled(value, field))
+
+
+def filled_text(value: Any, field: str) -> str:
+    """The text in a field, "" of an empty one. Lone surrogates, which a raw request may hold, are replaced: they can be
+    neither tokenised nor sent back.
+
+    Raises:
+        StudioError: it is no text.
+    """
+    if not isinstance(value, str | None):
+        raise StudioError(f"The field “{field}” holds {str(value)[:40]!r}, which is no text: write one.")
+    return (value or "").encode("utf-8", "replace").decode("utf-8")

@@ -12,9 +12,11 @@ from models.intervention import edited_maps
 from models.layout import TokenGrid
 from studio.intervening import Outcome, Refused, cosines
 from studio.measures import SHUFFLES, difference_measures, plain_measures, shuffled_measures
+from studio.outcome import ranks_table
 from studio.service import Look, vision_grid
 from studio.strip import Fact, MapPanel, Strip, measured, strip_over
 from studio.upload import Upload
+from studio.zeroshot import Prompt
 
 Part = Literal["weights", "a1", "subtracted"]
 CONTROL = "A2 shuffled"
@@ -102,8 +104,16 @@ def map_choice(layer: Any, head: Any, part: Any) -> MapChoice:
     return MapChoice(round(layer), None if named == "mean" else int(named), part)
 
 
-def maps_strip(picture: Upload, outcomes: Sequence[Outcome | Refused], choice: MapChoice) -> Strip | None:
-    """A map strip with three panels for each model that ran, or None where none did."""
+def maps_strip(
+    picture: Upload, outcomes: Sequence[Outcome | Refused], choice: MapChoice, prompts: list[Prompt] | None = None
+) -> Strip | None:
+    """A map strip with three panels for each model that ran, or None where none did.
+
+    Args:
+        picture, outcomes: what was run, and what came of it.
+        choice: the map.
+        prompts: the classes that the models were asked for, whose ranks are taken away with the maps.
+    """
     ran = [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
     if not ran:
         return None
@@ -125,7 +135,8 @@ def maps_strip(picture: Upload, outcomes: Sequence[Outcome | Refused], choice: M
     # A model that is in the tables twice has its edits named twice, from left to right.
     edits = [f"{outcome.model.title}: {'; '.join(outcome.words) or 'no edit'}." for outcome in ran]
     note = "\n".join([note, *edits])
-    return strip_over(picture.image, panels, note, together=3)
+    tables = (ranks_table(prompts, ran),) if prompts else ()
+    return replace(strip_over(picture.image, panels, note, together=3), tables=tables)
 
 
 def query_words(model: LoadedModel, layer: int) -> str:

@@ -34,10 +34,11 @@ class RunKey:
 
 @dataclass
 class _Run(Generic[T]):
-    """A run: the steps that are still to be made, and the last that was made, if one was."""
+    """A run: the steps that are still to be made, the last that was made, if one was, and whether to keep it."""
 
     steps: Iterator[T]
     told: list[T] = field(default_factory=list)
+    forgotten: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,21 +71,37 @@ class KeptRuns:
         """
         self._weigh = weigh
         self._runs: BoundedStore[RunKey, _Run[Any]] = BoundedStore(capacity)
-        self._lock = threading.Lock()
+        self._going: list[tuple[RunKey, _Run[Any]]] = []
+        # Python may close a run that nobody holds any more at any moment, also while this thread is in here.
+        self._lock = threading.RLock()
+
+    @property
+    def used(self) -> int:
+        """Bytes that are kept now."""
+        return self._runs.used
 
     def begin(self, key: RunKey, make: Callable[[], Iterator[T]]) -> Begun[T]:
         """A run that was left, or a new one, which `make` gives. While it goes on nobody else can take it up."""
         with self._lock:
-            run = self._runs.get(key)
+            known = self._runs.get(key)
             self._runs.drop(lambda other: other == key)
-        return Begun(self._steps(key, run or _Run(make())), run is not None)
+            run = known or _Run(make())
+            self._going.append((key, run))
+        steps = self._steps(key, run)
+        next(steps)  # a generator that never began would not put back what it was given
+        return Begun(steps, known is not None)
 
     def forget(self, name: str) -> None:
-        """Let go of all runs of a model."""
-        self._runs.drop(lambda key: name in key.names)
+        """Let go of all runs of a model; those under way go on and are not kept, since they hold its weights."""
+        with self._lock:
+            for key, run in self._going:
+                run.forgotten = run.forgotten or name in key.names
+            self._runs.drop(lambda key: name in key.names)
 
     def _steps(self, key: RunKey, run: _Run[T]) -> Iterator[T]:
+        """The steps of a run, after one that is there to begin the generator."""
         try:
+            yield None  # pyright: ignore[reportReturnType]
             yield from run.told
             while True:
                 try:
@@ -97,8 +114,11 @@ class KeptRuns:
                 run.told[:] = [step]
                 yield step
         finally:
-            if run.told:
-                self._runs.put(key, run, _LEAST + 2 * _weight(run.told) + self._weigh(key))
+            size = _LEAST + 2 * _weight(run.told) + self._weigh(key)
+            with self._lock:
+                self._going = [each for each in self._going if each[1] is not run]
+                if run.told and not run.forgotten:
+                    self._runs.put(key, run, size)
 
 
 def run_key(kind: str, names: Sequence[str], picture: Upload, *settings: Any) -> RunKey:

@@ -80,7 +80,7 @@ def runs_of(service: Service, names: Sequence[str], logs: Sequence[Path], folder
         StudioError: too many runs.
     """
     named = list(dict.fromkeys(filter(None, map(str.strip, folders))))
-    found = list(dict.fromkeys(names))
+    found = list(dict.fromkeys(map(str, names)))
     if (count := len(found) + len(logs) + len(named)) > MOST_RUNS:
         raise StudioError(f"{count} runs are too many to tell apart: choose {MOST_RUNS} at most.")
     return (
@@ -151,11 +151,14 @@ def run_of_log(key: str, title: str, path: Path, kept: tuple[Kept, ...]) -> Run:
     log = read_log(path)
     said = []
     if log.bad_lines:
-        said.append(f"{log.bad_lines} lines of its log could not be read and are left out.")
+        lines, are = ("line", "is") if log.bad_lines == 1 else ("lines", "are")
+        said.append(f"{log.bad_lines} {lines} of its log could not be read and {are} left out.")
     if not any(log.towers[tower].lam for tower in TOWERS):
         said.append("Its log holds no λ: standard attention has none, and in DIFF V2 each token and head has its own.")
-    elif any(log.towers[tower].lam and log.towers[tower].terms is None for tower in TOWERS):
-        said.append("Its log holds λ without its two terms, so λ_init is not known from it.")
+    else:
+        said += [f"Its log holds no λ of the {tower} tower." for tower in TOWERS if not log.towers[tower].lam]
+        if any(log.towers[tower].lam and log.towers[tower].terms is None for tower in TOWERS):
+            said.append("Its log holds λ without its two terms, so λ_init is not known from it.")
     return Run(key, title, " ".join(said), log, {}, kept)
 
 
@@ -176,8 +179,10 @@ def _without_log(model: LoadedModel, final: dict[str, tuple[float, ...]], *, log
         return "It has no λ: its attention is standard, nothing is subtracted."
     if not final:
         return "In DIFF V2 λ is a sigmoid of the token, one for each token and head: there is no λ of a layer to draw."
-    why = f"its {LOG} holds no λ" if logged else f"no {LOG} of its training is here"
-    return f"Only the final λ is known, drawn as dots: {why}."
+    why = f"Its {LOG} holds no λ" if logged else f"No {LOG} of its training is here"
+    without = [f"Its {tower.name} tower has no λ of a layer." for tower in towers if tower.name not in final]
+    known = "Only the final λ is known, that of these weights: dots at the right edge, whatever their step."
+    return " ".join([known, f"{why}.", *without])
 
 
 def chart_value(runs: Sequence[Run], take: str = "", taken: Sequence[int] = ()) -> dict[str, Any]:

@@ -30,6 +30,7 @@ _RULES = {
     "alpha": "a number from 1 to 2",
     "opacity": "a whole number of percent from 0 to 100",
     "query": "“row.column.model” with a model that is here",
+    "swipe": "“left.right.percent” of two panels, counted from 1",
 }
 _LARGEST = 9999
 
@@ -65,9 +66,10 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
     single = dict(given)
     remarks: list[str] = []
     panels: list[dict[str, Any]] = []
-    for key, value in given:
-        if key != "p" or len(panels) == MOST:
-            continue
+    named = [value for key, value in given if key == "p"]
+    if len(named) > MOST:
+        remarks.append(f"The link names {len(named)} panels: the first {MOST} are looked at.")
+    for value in named[:MOST]:
         try:
             panels.append(_panel(value, known).plain())
         except StudioError:
@@ -79,6 +81,7 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
     read |= {key: _whole(single.get(key)) for key in ("layer", "from")}
     read |= {"opacity": _percent(single.get("opacity"))}
     read |= {"alpha": _alpha(single.get("alpha")), "query": _query(single.get("query", ""), known)}
+    read |= {"swipe": _swipe(single.get("swipe", ""))}
     for key, value in read.items():
         if value is not None:
             state[key] = value
@@ -132,6 +135,15 @@ def _alpha(text: str | None) -> float | None:
         return alpha_asked(float(text)) if text is not None else None
     except (ValueError, StudioError):
         return None
+
+
+def _swipe(text: str) -> list[int | float] | None:
+    """[left, right, share] of "left.right.percent": places of two panels, from 0, and how much the left one covers."""
+    left, right, percent = ([_whole(part) for part in text.split(".")] + [None] * 3)[:3]
+    if text.count(".") != 2 or left is None or right is None or percent is None:
+        return None
+    places = left - 1, right - 1
+    return [*places, percent / 100] if percent <= 100 and left != right and {*places} <= {*range(MOST)} else None
 
 
 def _query(text: str, known: Known) -> list[int | str] | None:

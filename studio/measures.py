@@ -122,18 +122,26 @@ def shuffle_orders(prefix: int, keys: int, count: int = SHUFFLES, seed: int = 0)
 
 
 def shuffled_rows(subtracted: Tensor, query: int | None, direction: Direction, orders: Tensor, row: Tensor) -> Tensor:
-    """What `row` of lambda A2 becomes under each order of the keys (K, N).
+    """What `row` of lambda A2 becomes with A2 shuffled over the patches in each order (K, N).
+
+    The keys are permuted. Who reads a token before the patches would stay as it is, and so be no control: there the
+    patches that read it are permuted.
 
     Args:
         subtracted: the whole map (Nq, Nk).
         query: token index, None for the readout.
         direction: of `row`.
-        orders: (K, Nk).
+        orders: (K, Nk), in which the tokens before the patches keep their places.
         row: what is looked at of `subtracted`.
     """
-    if direction == "reads":
+    if direction == "reads" or readers_permuted(query, orders):
         return row[orders]
     return subtracted[:, orders[:, query or 0]].T
+
+
+def readers_permuted(query: int | None, orders: Tensor) -> bool:
+    """Whether orders (K, Nk) leave the column of a query as it is, so that its readers have to be permuted."""
+    return bool((orders[:, query or 0] == (query or 0)).all())
 
 
 def shuffled_measures(

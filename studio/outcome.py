@@ -7,10 +7,15 @@ import torch
 
 from studio.intervening import Outcome, Refused
 from studio.remarks import remarks_on
+from studio.strip import Table
 from studio.zeroshot import Prompt
 
 SHOWN = 8  # further classes are folded away
 SIDES = ("left", "right")
+COLUMNS = (
+    *("model", "class", "text", "cosine_before", "cosine_after", "probability_before", "probability_after"),
+    *("rank_before", "rank_after", "picture_before_after", "text_before_after"),
+)
 
 
 def outcome_html(prompts: list[Prompt], outcomes: Sequence[Outcome | Refused], problem: str = "") -> str:
@@ -29,6 +34,25 @@ def outcome_html(prompts: list[Prompt], outcomes: Sequence[Outcome | Refused], p
     alone = "One class alone cannot be ranked, so its cosine is what there is to read." if len(prompts) == 1 else ""
     notes = [problem or alone or ("Probabilities are among these classes only." if prompts else "")]
     return f'<div class="oc"><div class="oc-cards">{cards}</div>{"".join(map(_note, filter(None, notes)))}</div>'
+
+
+def ranks_table(prompts: list[Prompt], outcomes: Sequence[Outcome]) -> Table:
+    """The numbers of the cards: a line for each model and class; no probability and no rank of one class alone.
+
+    The last two columns are cosines between the embeddings before and after, of the picture and of the class's text.
+    """
+    rows: list[tuple[str | float | None, ...]] = []
+    for outcome in outcomes:
+        if outcome.before.texts is None:
+            rows.append((outcome.model.title, *(None,) * 8, outcome.moved, None))
+            continue
+        before, after = probabilities(outcome)
+        for index, (prompt, moved) in enumerate(zip(prompts, outcome.texts_moved, strict=True)):
+            cosines = [float(run.cosine[index]) for run in (outcome.before, outcome.after)]
+            ranked = (before[index], after[index], _rank(before, index), _rank(after, index))
+            placed = ranked if len(prompts) > 1 else (None,) * len(ranked)
+            rows.append((outcome.model.title, prompt.label, prompt.text, *cosines, *placed, outcome.moved, moved))
+    return Table("ranks", COLUMNS, tuple(rows))
 
 
 def message_html(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from models import StudioError
 from studio.examples import Example
+from studio.filled import filled_text
 
 MOST_PROMPTS = 6
 MOST_CHARACTERS = 2000
@@ -17,8 +18,7 @@ def prompts_of(written: str, scene: Example | None) -> list[str]:
     Raises:
         StudioError: nothing written for a picture that is no example scene, or too many or too long prompts.
     """
-    # Lone surrogates, as a raw request may hold them, can be neither tokenised nor sent back.
-    lines = written.encode("utf-8", "replace").decode("utf-8").splitlines()
+    lines = filled_text(written, "Texts").splitlines()
     prompts = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not prompts and scene is not None:
         prompts = [f"a photo of {with_article(name)}" for name in scene.objects][:MOST_PROMPTS]

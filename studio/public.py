@@ -18,6 +18,9 @@ ROOTS_VARIABLE = "DIFFCLIP_STUDIO_ROOTS"
 HUB, OPEN_CLIP = "hf-hub:", "open_clip:"
 _MIB = 2**20
 _FILE = re.compile(r"[/\\]|\.(?:safetensors|pt|pth|bin|ckpt)$")
+# A repository as people write it, or as its page's address has it.
+_REPOSITORY = re.compile(r"(?:https?://huggingface\.co/)?([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)/?")
+_ELSEWHERE = "What is on the Hub is named hf-hub:organisation/name, what open_clip lists open_clip:ViT-B-16/openai."
 _NO_UPLOADS = "This page is public and takes no files: start the studio on your own machine for that."
 
 
@@ -97,14 +100,18 @@ class Policy:
             return self._on_the_list(text)
         if text.startswith(HUB):
             return text
-        if text.startswith(OPEN_CLIP):
-            architecture, _, tag = text.removeprefix(OPEN_CLIP).partition("/")
-            return f"{OPEN_CLIP}{architecture}/{self.path(tag)}" if _FILE.search(tag) else text
         try:
+            if text.startswith(OPEN_CLIP):
+                architecture, _, tag = text.removeprefix(OPEN_CLIP).partition("/")
+                return f"{OPEN_CLIP}{architecture}/{self.path(tag)}" if _FILE.search(tag) else text
             return str(self.path(text))
         except StudioError as error:
             near = get_close_matches(text, available_models(), 1)
-            raise StudioError(f"{error} Did you mean {near[0]}?" if near else str(error)) from None
+            # By how it is written alone: nothing is looked up for it.
+            if repository := _REPOSITORY.fullmatch(text):
+                near = [HUB + repository[1]]
+            meant = f"Did you mean {near[0]}?" if near else _ELSEWHERE
+            raise StudioError(f"{error} {meant}") from None
 
     def path(self, text: str) -> Path:
         """The file or folder that a person named, from anywhere or from a root; it must lie under one of the roots.

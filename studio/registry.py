@@ -59,11 +59,12 @@ class Registry:
 
     def entry(self, name: str) -> Entry | None:
         """What is known of a model, or None."""
-        return self._first.get(name) or self._brought.get(name)
+        # A raw request may send anything in the place of a name.
+        return self._first.get(name) or self._brought.get(name) if isinstance(name, str) else None
 
     def held(self, name: str) -> LoadedModel | None:
         """The model if its weights are in memory."""
-        return self._models.get(name)
+        return self._models.get(name) if isinstance(name, str) else None
 
     def bring(self, name: str, entry: Entry, model: LoadedModel) -> None:
         """Keep a model that was just loaded, for those who know its name.
@@ -86,7 +87,7 @@ class Registry:
         Raises:
             StudioError: there is none of that name, its checkpoint is broken, or it was an upload and was let go.
         """
-        model = self._models.get(name)
+        model = self.held(name)
         if model is not None:
             return model
         entry = self.entry(name)

@@ -327,7 +327,9 @@ def _iou(predicted: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def _auroc(cosine: Tensor, seen: Tensor, wanted: Tensor) -> float:
-    return float(localisation.auroc(cosine.flatten()[None], (seen & wanted).flatten(), (seen & ~wanted).flatten()))
+    # What was cropped away is NaN, and one such pixel would leave the whole map without a number.
+    found = wanted[seen]
+    return float(localisation.auroc(cosine[seen][None], found, ~found))
 
 
 def _mask_words(truth: Truth, named: str) -> str:

@@ -93,6 +93,7 @@ class Service:
         self.looks: BoundedStore[tuple[str, str], Look] = BoundedStore(recording_bytes)
         self._followers: list[Callable[[str, str | None], None]] = []
         self._hashes: dict[Path, tuple[tuple[int, int], str]] = {}
+        self._look_bytes: dict[str, int] = {}
 
     @property
     def names(self) -> list[str]:
@@ -106,7 +107,7 @@ class Service:
     def title(self, name: str) -> str:
         """How a person reads the model's name; the name itself where nothing else is known."""
         entry = self.registry.entry(name)
-        return name if entry is None else entry.title
+        return str(name) if entry is None else entry.title
 
     def folder(self, name: str) -> Path | None:
         """Where the model's checkpoint, its card and its log lie, or None for an upload and the Hub."""
@@ -150,7 +151,7 @@ class Service:
     def look(self, name: str, image: Image.Image) -> Look:
         """What the model does with a picture (upright RGB); it is run only if that is not known already."""
         token = picture_token(image)
-        known = self.looks.get((name, token))
+        known = self.looks.get((name, token)) if isinstance(name, str) else None
         if known is not None:
             return known
         model = self.model(name)
@@ -165,7 +166,8 @@ class Service:
             else objects_of(patch_coverage(example.inside(), geometry, grid))
         )
         look = Look(model, recording, embedding, geometry, objects)
-        for gone in self.looks.put((name, token), look, int(recording.nbytes * _WITH_PROJECTIONS)):
+        size = self._look_bytes[name] = int(recording.nbytes * _WITH_PROJECTIONS)
+        for gone in self.looks.put((name, token), look, size):
             self._tell(*gone)
         return look
 
@@ -180,12 +182,12 @@ class Service:
         """What a model did goes when the model goes, since it holds the weights too."""
         self.looks.drop(lambda key: key[0] == name)
         self.kept.forget(name)
+        self._look_bytes.pop(name, None)
         self._tell(name, None)
 
     def _looks_of(self, key: RunKey) -> int:
-        """Bytes of what models did with the picture of a run, which the run may hold when it is let go here."""
-        looks = [self.looks.get((name, key.token)) for name in dict.fromkeys(key.names)]
-        return sum(int(look.recording.nbytes * _WITH_PROJECTIONS) for look in looks if look is not None)
+        """Bytes of what models did with the picture of a run, which the run holds also when it was let go here."""
+        return sum(self._look_bytes.get(name, 0) for name in dict.fromkeys(key.names))
 
     def _tell(self, name: str, token: str | None) -> None:
         for follower in self._followers:

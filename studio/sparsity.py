@@ -29,6 +29,7 @@ from models.intervention import (
 from models.intervention.edits import WeightRule
 from models.loaded import Tower
 from models.statistics import support
+from studio.filled import filled_text
 from studio.panels import SOURCES
 from studio.service import Look, vision_grid
 
@@ -192,13 +193,13 @@ def parse_query(text: str) -> tuple[int, int] | None:
     Raises:
         StudioError: anything else.
     """
-    cleaned = text.strip()
+    cleaned = filled_text(text, "Query").strip()
     if cleaned.lower() in ("", "cls"):
         return None
     parts = cleaned.strip("()").split(",")
     if len(parts) == 2 and all(part.strip().isdecimal() and len(part.strip()) < 5 for part in parts):
         return int(parts[0]), int(parts[1])
-    raise StudioError(f"The query {text[:40]!r} is no patch: write its row and column, as in “8, 3”, or CLS.")
+    raise StudioError(f"The query {cleaned[:40]!r} is no patch: write its row and column, as in “8, 3”, or CLS.")
 
 
 def parse_head(text: str, model: LoadedModel) -> int | None:

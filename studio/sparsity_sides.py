@@ -159,10 +159,27 @@ def _matched(side: Side, leading: Side | None, controls: Controls) -> Side:
         else:
             tokens = vision_grid(side.model).tokens
             share = _keep(controls.keep, tokens) / tokens
-        alpha = alpha_for_support(side.look, side.asked, controls.at, share)
+        asked = replace(side.asked, alpha=alpha_for_support(side.look, side.asked, controls.at, share))
+        kept = layer_support(read_out(side.look, asked), controls.at)
     except StudioError as error:
         return replace(side, look=None, message=str(error))
-    return replace(side, asked=replace(side.asked, alpha=alpha))
+    return replace(side, asked=asked, remark=_matched_said(side, asked.alpha, kept, share, controls))
+
+
+def _matched_said(side: Side, alpha: float, kept: float, share: float, controls: Controls) -> str:
+    """How near a side came to the share of keys that it was to keep: at either end of α it may be far from it."""
+    where = f"layer {controls.at}, the mean over maps, heads and queries"
+    said = f"{side.model.title} keeps {_percent(kept)} of the keys in {where}; {_percent(share)} wanted"
+    # Half a key is more than the steps in which supports fall, where α could still be moved.
+    far = abs(kept - share) * vision_grid(side.model).tokens >= 0.5
+    end = ": no α from 1 to 2 comes nearer" if far and alpha in (1.0, 2.0) else ""
+    # With every layer changed this one is given other tokens than those on which it was matched.
+    run = controls.mode == "intervention" and controls.everywhere
+    return f"{said}{end}{', both as read off the unmodified run' if run else ''}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _support(side: Side, layer: int) -> float | None:
@@ -194,8 +211,8 @@ def checked_mode(mode: str) -> Mode:
     return mode  # type: ignore[return-value]
 
 
-def settings_words(sides: list[Side], controls: Controls, mode: Mode) -> str:
-    """The settings, in words, of a drawn result."""
+def settings_words(sides: list[Side], controls: Controls, mode: Mode, *, layer: bool = True) -> str:
+    """The settings, in words, of a drawn result; with the layer unless it is of all layers, or of none."""
     alphas = "; ".join(f"{side.model.title} α = {side.asked.alpha:g}" for side in sides if side.look is not None)
     where = "in all layers" if controls.everywhere else f"in layer {controls.at} alone"
     told = (
@@ -204,4 +221,5 @@ def settings_words(sides: list[Side], controls: Controls, mode: Mode) -> str:
         else f"Intervention: the models were run with it {where}."
     )
     remarks = [side.remark for side in sides if side.remark]
-    return " ".join([f"{told} Layer {controls.at}, source {controls.source}, {alphas or 'no map'}.", *remarks])
+    source = f"Layer {controls.at}, source" if layer else "Source"
+    return " ".join([f"{told} {source} {controls.source}, {alphas or 'no map'}.", *remarks])

@@ -25,7 +25,7 @@ _DASHES: dict[str, Dash] = {
     "top-k": "dash",
     "matched entropy": "dashdot",
     "random keys": "dot",
-    SHUFFLED: "longdashdot",
+    SHUFFLED: "longdash",
 }
 _COLUMNS = ("model", "title", "of", "alpha", "measure", *_DASHES)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from models import StudioError
 from studio.chart import Chart
-from studio.filled import filled
+from studio.filled import filled, filled_text
 from studio.segmenting import (
     Segmentation,
     remarks_on_classes,
@@ -18,7 +18,7 @@ from studio.segmenting import (
 from studio.service import Service
 from studio.sparsity import RULES, Rule, SparseRun, read_out, run_with
 from studio.sparsity_grids import SupportGrid, grids_html, grids_table, support_grids
-from studio.sparsity_panels import controls_said, sparsity_panels, sums_said
+from studio.sparsity_panels import MEANS, SHUFFLED, controls_said, sparsity_panels, sums_said
 from studio.sparsity_sides import (
     MATCHES,
     Controls,
@@ -89,7 +89,7 @@ def show_sparsity(service: Service, upload: Upload, names: tuple[str, str], cont
     strip = strip_over(upload.image, panels, " ".join(filter(None, [*said, controls_said(panels)])))
     yield Shown(strip, "", "", "Counting zeros in every layer …")
     tables, without = _grids(runs)
-    grids = grids_html(tables, f"Support by layer and head. {settings_words(sides, controls, mode)}")
+    grids = grids_html(tables, f"Support by layer and head. {settings_words(sides, controls, mode, layer=False)}")
     counted = replace(strip, tables=(grids_table(tables),) if tables else ())
     yield Shown(counted, grids, READOUT_ANSWERS if mode == "readout" else "", " ".join(without))
 
@@ -127,9 +127,11 @@ def sweep_shown(
     said = "; ".join(f"{curves.title}: {curves.where}" for curves in found)
     words = (
         f"A readout off the unmodified run, source {controls.source}. {said}. Solid: entmax. Broken: softmax over as "
-        f"many keys (the highest, or drawn at random), and softmax as concentrated. {measured_against(truth)} "
-        f"{' '.join(messages)}"
-    ).strip()
+        "many keys (the highest, or drawn at random), and softmax as concentrated. "
+    )
+    if any(SHUFFLED in curves.numbers for curves in found):
+        words += f"“{SHUFFLED}” is entmax too: {MEANS[SHUFFLED]} "
+    words = f"{words}{measured_against(truth)} {' '.join(messages)}".strip()
     yield words, alpha_chart(found, [words])
 
 
@@ -153,7 +155,8 @@ def segment_shown(
     background = filled(background, "Ground below")
     classes = classes_of(controls)
     truth = truth_of(service, upload, controls)
-    asked = Segmentation(preset, classes, controls.template, controls.alpha, background)
+    template = filled_text(controls.template, "Template")
+    asked = Segmentation(preset, classes, template, controls.alpha, background)
     first = (
         [] if truth is None else [truth_panel(truth, (upload.image.height, upload.image.width), class_names(classes))]
     )

@@ -19,7 +19,8 @@ class BoundedStore(Generic[K, V]):
         self.capacity = capacity
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._used = 0
-        self._lock = threading.Lock()
+        # Not a plain lock: what Python lets go of in the midst of this may have something to put here in its turn.
+        self._lock = threading.RLock()
 
     @property
     def used(self) -> int:
@@ -47,21 +48,27 @@ class BoundedStore(Generic[K, V]):
             The keys that are no longer kept, `key` itself among them if its value is too large.
         """
         with self._lock:
-            if key in self._entries:
-                self._used -= self._entries.pop(key)[1]
+            self._let_go(key)
             if nbytes > self.capacity:
                 return (key,)
             self._entries[key] = value, nbytes
             self._used += nbytes
             gone = []
             while self._used > self.capacity:
-                other, (_, freed) = self._entries.popitem(last=False)
-                self._used -= freed
+                other = next(iter(self._entries))
+                self._let_go(other)
                 gone.append(other)
             return tuple(gone)
 
     def drop(self, where: Callable[[K], bool]) -> None:
         """Let go of every value whose key is as `where` says."""
         with self._lock:
-            for key in [key for key in self._entries if where(key)]:
-                self._used -= self._entries.pop(key)[1]
+            for key in list(self._entries):
+                if where(key):
+                    self._let_go(key)
+
+    def _let_go(self, key: K) -> None:
+        """Let go of a value, if it is kept; it is freed when all is counted, for that may put another one here."""
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._used -= entry[1]

@@ -59,9 +59,16 @@ def sweep_words(sweeps: Sequence[Sweep | str]) -> str:
 
 def _read(sweeps: Sequence[Sweep]) -> str:
     control = " / ".join(dict.fromkeys(sweep.control_name for sweep in sweeps))
+    own = " / ".join(dict.fromkeys(sweep.own_name for sweep in sweeps))
+    idle = [sweep.title for sweep in sweeps if sweep.idle]
+    same = f" Of {', '.join(idle)} both are the same runs, for the edits put that A2 in." if idle else ""
+    most = max((len(sweep.labels) for sweep in sweeps), default=0)
+    few = " Probabilities are among these classes only." if most > 1 else ""
+    if most > CLASSES:
+        few = f" Probabilities are among {most} classes, of which the {CLASSES} likeliest at some λ are drawn."
     return (
-        f"Intervention at each λ. Solid: with the model's own A2. Dotted: the control, {control}. Diamond: λ as "
-        "learned, drawn at its mean over the layers; the grey band is its range."
+        f"Intervention at each λ. Solid: with {own}. Dotted: the control, {control}.{same} Diamond: λ as "
+        f"learned, drawn at its mean over the layers; the grey band is its range.{few}"
     )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models import LoadedModel, Recording, StudioError
 from models.intervention import Edit, ShuffledA2, UniformA2, edited_maps
-from studio.changes import HIGHEST, LOWEST, Change, TowerChange, edits_of, layers_in_words, words_of
+from studio.changes import HIGHEST, LOWEST, Change, LearnedA2, TowerChange, edits_of, layers_in_words, words_of
 from studio.examples import data_url
 from studio.intervened_maps import MapChoice, existing_layer, inside_of, map_choice, object_share
 from studio.intervening import asked_change, read_prompts, run_text, run_vision
@@ -19,6 +19,7 @@ from studio.upload import Upload
 from studio.zeroshot import Prompt, parse_prompts
 
 STEPS = tuple(round(LOWEST + (HIGHEST - LOWEST) * step / 15, 6) for step in range(16))
+OWN, EDITED = "the model's own A2", "the A2 that the edits put in"
 _THUMBNAIL = 72
 TowerName = Literal["vision", "text"]
 
@@ -55,6 +56,8 @@ class Sweep:
         area: share of patches on an object, None without a mask.
         map_name: whose mass it is, in words.
         kept: the other edits, in words.
+        own_name: which A2 the runs have that are no control, in words.
+        idle: whether that A2 is the control's, so that both are the same runs.
         picture: what was looked at, small, as a data URL; "" where it is not shown.
     """
 
@@ -71,6 +74,8 @@ class Sweep:
     area: float | None
     map_name: str
     kept: tuple[str, ...]
+    own_name: str = OWN
+    idle: bool = False
     picture: str = ""
 
 
@@ -139,6 +144,8 @@ def sweep_lambda(
         object_share(look) if tower_name == "vision" else None,
         f"layer {model.vision.layer_name(choice.layer)}, {head}",
         tuple(word for name in ("vision", "text") for word in words_of(kept[name], getattr(model, name))),
+        OWN if kept[tower_name].a2 == LearnedA2() else EDITED,
+        kept[tower_name].a2 == control,
     )
 
 

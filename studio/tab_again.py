@@ -32,6 +32,7 @@ from studio.tab_settings import SIDES, sparsity_controls
 from studio.text_maps import run_or_why, token_maps
 from studio.text_recipe import TextSettings
 from studio.upload import Upload
+from studio.zeroshot import parse_prompts
 
 # Asked for a picture beside the one that is looked at: what it is for, and how it is known.
 Give = Callable[[str, Picture | str], Image.Image]
@@ -85,13 +86,15 @@ def result_again(service: Service, upload: Upload | None, settings: RunSettings,
             return _explained(service, upload, settings)
         case InterveneSettings():
             other = None if settings.other is None else _as_upload(give("other", settings.other))
+            prompts = parse_prompts(settings.classes, settings.template) if settings.classes else []
             outcomes = [
-                changed_model(service, each.model, upload, _as_sent(each), [], other) for each in settings.edits
+                changed_model(service, each.model, upload, _as_sent(each), prompts, other) for each in settings.edits
             ]
             for outcome in outcomes:
                 if isinstance(outcome, Refused):
                     raise StudioError(f"{outcome.title}: {outcome.reason}")
-            return _there(maps_strip(upload, outcomes, map_choice(settings.layer, settings.head, settings.part)))
+            choice = map_choice(settings.layer, settings.head, settings.part)
+            return _there(maps_strip(upload, outcomes, choice, prompts))
 
 
 def _sparse(service: Service, upload: Upload, settings: SparsitySettings, controls: Controls) -> Strip:

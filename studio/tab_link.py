@@ -132,7 +132,7 @@ def _value(rule: Rule, texts: Sequence[str], count: int) -> Any:
         case SomeOf(values):
             known = {written(value): value for value in values}
             wanted = [each for each in texts if each]
-            return [known[each] for each in wanted] if all(each in known for each in wanted) else _WRONG
+            return [known[each] for each in dict.fromkeys(wanted)] if all(each in known for each in wanted) else _WRONG
         case Within():
             return _number(text, rule)
         case Below(words):
@@ -148,7 +148,7 @@ def rule_in_words(rule: Rule, count: int) -> str:
         case OneOf(values) | SomeOf(values):
             return "one of " + ", ".join(map(written, values))
         case Within(low, high, whole):
-            return f"a {'whole ' if whole else ''}number from {low:g} to {high:g}"
+            return f"a {'whole ' if whole else ''}number from {low:g} to {high:.10g}"
         case Below(words):
             return " or ".join([*words, *([f"a whole number from 0 to {count - 1}"] if count else [])]) or "there"
         case Words() | Edits():

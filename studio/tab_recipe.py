@@ -140,6 +140,7 @@ class InterveneSettings:
         edits: of the models that ran, from left to right.
         layer, head, part: which map, as `studio.intervened_maps.map_choice` takes them.
         other: the picture whose A2 was put in, or None where none was.
+        classes, template: of the similarities before and after, as they were typed; "" where there is no class.
     """
 
     edits: tuple[EditedModel, ...]
@@ -147,6 +148,8 @@ class InterveneSettings:
     head: str
     part: str
     other: Picture | None = None
+    classes: str = ""
+    template: str = ""
 
     @property
     def models(self) -> tuple[str, ...]:

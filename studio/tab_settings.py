@@ -109,7 +109,8 @@ def segmentation_settings(
     return SegmentationSettings(
         preset,
         names,
-        filled(background, "Ground below"),
+        # The page sends 0 for 0.0, which would make the recipe another one when it is drawn again.
+        float(filled(background, "Ground below")),
         tuple(rules),
         float(controls.alpha),
         _text(controls.classes),
@@ -167,6 +168,7 @@ def intervene_settings(
     outcomes: Sequence[Outcome | Refused],
     choice: MapChoice,
     other: Upload | None,
+    asked_for: tuple[str, str] = ("", ""),
 ) -> InterveneSettings:
     """Settings of maps of the models that ran.
 
@@ -177,6 +179,7 @@ def intervene_settings(
         outcomes: what came of them.
         choice: the map that was drawn.
         other: the picture whose A2 may have been put in.
+        asked_for: classes and template as they were typed; empty where there was no class to be read.
     """
     ran = [
         (name, asked)
@@ -184,7 +187,8 @@ def intervene_settings(
         if isinstance(outcome, Outcome)
     ]
     edited, needed = _edited(service, ran)
-    return InterveneSettings(edited, *_map_settings(choice), picture_of(other) if needed and other else None)
+    put_in = picture_of(other) if needed and other else None
+    return InterveneSettings(edited, *_map_settings(choice), put_in, *map(_text, asked_for))
 
 
 def lambda_sweep_settings(

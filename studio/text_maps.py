@@ -17,6 +17,7 @@ from models.layout import TokenSequence
 from models.loaded import Tower
 from models.tokenizer import DomainTokenizer
 from models.vocabulary import ClipTokenizer, JsonTokenizer
+from studio.filled import filled_text
 from studio.remarks import remarks_on
 from studio.token_maps import TokenMaps, TokenPanel, TokenRow
 
@@ -49,8 +50,8 @@ def parse_texts(text: str) -> list[str]:
     Raises:
         StudioError: no prompt, too many, or one that is too long.
     """
-    clean = text.encode("utf-8", "replace").decode("utf-8")
-    prompts = list(dict.fromkeys(line.strip() for line in clean.splitlines() if line.strip()))
+    lines = filled_text(text, "Prompts").splitlines()
+    prompts = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not prompts:
         raise StudioError("There is no prompt: write one, or up to three, one a line.")
     if len(prompts) > MOST_PROMPTS:

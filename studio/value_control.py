@@ -11,6 +11,7 @@ from models import AttentionMaps
 from models.contributions import value_weighted
 from models.layout import TokenGrid
 from models.projections import Projections
+from studio.measures import readers_permuted
 from studio.panels import Direction
 
 _ENTRIES = 4_000_000  # weights at a time, which bounds the memory of models with many tokens
@@ -39,13 +40,16 @@ def shuffled_value_rows(
     at = query if query is not None else grid.cls
     row = slice(grid.prefix, None) if at is None else slice(at, at + 1)
     chosen = row if direction == "reads" else slice(None)
+    # As in `shuffled_rows`: who reads CLS is not changed by an order of the keys.
+    readers = direction == "read by" and readers_permuted(at, orders)
     subtracted = maps.subtracted
     assert subtracted is not None
     first, second = maps.a1[..., chosen, :], subtracted[..., chosen, :]
     found = []
     for some in orders.split(max(1, _ENTRIES // first.numel())):
         # The shuffles stand in the place of the batch: (K, H, n, Nk).
-        values = value_weighted(projections, first - second[0][..., some].movedim(2, 0))
+        shuffled = second[0][:, some].movedim(1, 0) if readers else second[0][..., some].movedim(2, 0)
+        values = value_weighted(projections, first - shuffled)
         heads = values.mean(1) if head is None else values[:, head]
         found.append(heads[..., at] if direction == "read by" else heads.mean(-2))
     return torch.cat(found).float()

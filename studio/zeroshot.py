@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from models import LoadedModel, StudioError
+from studio.filled import filled_text
 from studio.remarks import Remarks, remarks_on
 from studio.service import Look
 
@@ -41,8 +42,7 @@ def parse_prompts(classes: str, template: str) -> list[Prompt]:
     Raises:
         StudioError: no class at all, too many or too long ones, or a template without a slot.
     """
-    # Lone surrogates, as a raw request may hold them, can be neither tokenised nor sent back.
-    classes, template = (text.encode("utf-8", "replace").decode("utf-8") for text in (classes, template))
+    classes, template = filled_text(classes, "Classes"), filled_text(template, "Template")
     parts = classes.splitlines() if "\n" in classes.strip() else classes.split(",")
     labels = list(dict.fromkeys(part.strip() for part in parts if part.strip()))
     template = template.strip()

@@ -232,7 +232,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
 
     @told
     def settings_of(left: str, right: str, method: str, *others: Any) -> list[Any]:
-        if method not in SETTINGS:
+        if not isinstance(method, str) or method not in SETTINGS:
             raise StudioError(f"The method {str(method)[:40]!r} is unknown: choose one of the list.")
         models = [service.model(name) for name in (left, right)]
         shuffled = [vision_grid(model) for model in models if model.vision.differential]

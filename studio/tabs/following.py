@@ -194,4 +194,6 @@ def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[
     changes: list[Any] = [at.picture.change, at.left.change, at.right.change]
     gr.on(changes, None, result, line, js=said, **private)
     running.ended_by(*changes)
-    gr.on([run.click for run in runs], None, None, line, js="() => ''", **private)
+    # Without a picture there is no run, and what is there stays old.
+    begun = "(picture, said) => (picture === null ? said : '')"
+    gr.on([run.click for run in runs], None, [at.picture, line], line, js=begun, **private)

@@ -306,10 +306,11 @@ def _ran(
         changed_model(service, name, picture, edits, prompts, other)
         for name, edits in zip(names, (left_edits, right_edits), strict=True)
     ]
-    words, strip = outcome_html(prompts, outcomes, problem), maps_strip(picture, outcomes, choice)
+    words, strip = outcome_html(prompts, outcomes, problem), maps_strip(picture, outcomes, choice, prompts)
     if strip is None:
         return words, None
-    made = intervene_settings(service, names, (left_edits, right_edits), outcomes, choice, other)
+    asked = (classes, template) if prompts else ("", "")
+    made = intervene_settings(service, names, (left_edits, right_edits), outcomes, choice, other, asked)
     return words, service.strips.value(new_token(), strip, picture_of(picture), made)
 
 

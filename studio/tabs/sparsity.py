@@ -102,7 +102,7 @@ def _widgets(objects: str, service: Service) -> _Widgets:
             interactive=True,
         )
     with gr.Row(elem_classes="sparsity-controls"):
-        layer = layer_slider("Layer", min_width=150, elem_id="sparsity-layer")
+        layer = layer_slider("Layer", min_width=165, elem_id="sparsity-layer")
         heads = [
             gr.Dropdown(
                 ["mean"],
@@ -268,7 +268,8 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
 
     @told
     def ask_patch(event: gr.EventData, picture: Upload | None, left: str, right: str) -> str:
-        name, row, col = (event._data.get(part) for part in ("key", "row", "col"))
+        place = event._data if isinstance(event._data, dict) else {}
+        name, row, col = (place.get(part) for part in ("key", "row", "col"))
         if name not in (left, right) or not isinstance(row, int) or not isinstance(col, int):
             raise StudioError("That place belongs to another model than the two that are chosen: press Show first.")
         looks = [service.look(each, _given(picture).image) for each in (name, left)]

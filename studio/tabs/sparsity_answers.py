@@ -8,6 +8,7 @@ import gradio as gr
 
 from models import StudioError
 from studio.failures import told_steps
+from studio.kept_runs import run_key
 from studio.looked_at import LookedAt
 from studio.service import Service
 from studio.sparsity_similarity import Answered, answers_shown
@@ -93,11 +94,11 @@ def wire_answers(at: LookedAt, service: Service, part: AnswersPart, shown: Any) 
     def answer(asked: float, request: gr.Request, picture: Upload | None, token: str) -> Iterator[tuple[Any, Any]]:
         stops, made = part.running.stops, 0
         try:
-            for kept, answered in stops.until(asked, request, _steps(service, picture, token)):
+            kept, steps = _begun(service, picture, token)
+            for made, answered in stops.until(asked, request, steps):
                 if stops.asked(asked, request):
                     # The page may show other maps by now, which these answers are not about.
                     raise Stopped
-                made += 1
                 _keep(service, token, kept, answered, made)
                 yield answered.shown, answered.said
             if not made:
@@ -110,15 +111,20 @@ def wire_answers(at: LookedAt, service: Service, part: AnswersPart, shown: Any) 
     part.running.begun_by(shown.success, answer, [at.picture, part.token], outputs, line=part.line, since=part.since)
 
 
-def _steps(service: Service, picture: Upload | None, token: str) -> Iterator[tuple[Kept, Answered]]:
-    """The maps as they are kept, and the answers by their settings, whatever the fields hold by now."""
+def _begun(service: Service, picture: Upload | None, token: str) -> tuple[Kept, Iterator[tuple[int, Answered]]]:
+    """The maps as they are kept, and numbered answers by their settings, whatever the fields hold by now."""
     kept = service.strips.find(token)
     if not isinstance(kept.settings, SparsitySettings):
         raise StudioError("These are no maps of sparse attention: press Show, then the models are run.")
     if picture is None or kept.picture is None or picture.token != kept.picture.sha256:
         raise StudioError("The picture is no longer that of the maps: press Show, then the models are run on it.")
-    for answered in answers_shown(service, picture, kept.settings.models, sparsity_controls(kept.settings)):
-        yield kept, answered
+    settings = replace(kept.settings, answers=0)
+    begun = service.kept.begin(
+        run_key("answers", settings.models, picture, settings),
+        # Numbered here, since one that goes on has answers ready when it begins.
+        lambda: enumerate(answers_shown(service, picture, settings.models, sparsity_controls(settings)), 1),
+    )
+    return kept, begun.steps
 
 
 def _keep(service: Service, token: str, kept: Kept, answered: Answered, made: int) -> None:

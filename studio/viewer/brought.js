@@ -10,7 +10,11 @@ const show = () => {
   const value = props.value || {};
   const said = element.querySelector('.said');
   said.textContent = value.said || '';
+  const before = said.className;
   said.className = 'said ' + (value.state || '');
+  // It stands below the button, where the side of the page may have to be scrolled; who went elsewhere is left there.
+  const here = document.getElementById('bring')?.contains(document.activeElement);
+  if (value.said && here && said.className !== before) said.scrollIntoView({ block: 'nearest' });
   const models = value.models || [];
   const list = element.querySelector('.models');
   const key = JSON.stringify(models.map((model) => model.name));

@@ -1,7 +1,7 @@
 // The address of the page holds what is looked at, so that a link shows the same again (read by studio/link.py).
 
 const DEFAULTS = { direction: 'reads', source: 'qk', scale: 'uniform', ramp: 'root', drawing: 'patches', aside: 'prefix' };
-const KEYS = ['picture', 'p', 'left', 'right', 'layer', 'query', 'alpha', 'opacity', 'text', 'from', 'overview', 'over', ...Object.keys(DEFAULTS)];
+const KEYS = ['picture', 'p', 'left', 'right', 'layer', 'query', 'alpha', 'opacity', 'text', 'from', 'overview', 'over', 'swipe', ...Object.keys(DEFAULTS)];
 const OPACITY = S.opacity;
 let writing;
 
@@ -22,6 +22,7 @@ function linkAddress() {
   if (S.settings.some((each) => each.kind === 'relevance')) put.set('text', S.text);
   if (S.overview.open) put.set('overview', S.overview.statistic);
   if (S.overview.open && S.overview.over !== 'readout') put.set('over', S.overview.over);
+  if (S.swipe.on) put.set('swipe', `${S.swipe.left + 1}.${S.swipe.right + 1}.${Math.round(100 * S.swipe.at)}`);
   return address;
 }
 
@@ -53,6 +54,7 @@ function applyLink(link) {
   // A link writes the caption as well as what a person wrote.
   if (link.text !== undefined) S.typed = Boolean(link.text.trim()) && link.text !== props.value.text;
   if (link.overview) Object.assign(S.overview, { open: true, statistic: link.overview, over: link.over ?? 'readout' });
+  if (link.swipe) Object.assign(S.swipe, { on: true, left: link.swipe[0], right: link.swipe[1], at: link.swipe[2] });
   if (link.panels) S.settings = link.panels.map((panel) => ({ ...panel }));
   if (link.query) {
     const [row, col, side] = link.query;

@@ -143,6 +143,9 @@ function panelsChanged() {
   if (modelsShown().some((model) => !sideOf(model) && !props.value.missing[model])) {
     $('.stage').setAttribute('aria-busy', 'true');
     trigger('submit');
+  } else {
+    S.layer = Math.min(S.layer, deepest());
+    Object.assign($('.layer'), { max: deepest(), value: S.layer });
   }
   refresh();
 }

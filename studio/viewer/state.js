@@ -25,4 +25,9 @@ function make(tag, className, text) {
 
 const sideOf = (model) => props.value.sides[model];
 const modelsShown = () => [...new Set(S.settings.map((setting) => setting.model))];
-const deepest = () => Math.max(...Object.values(props.value.sides).map((side) => side.layers)) - 1;
+
+// The last layer that any model has which is chosen or shown; `sides` may still hold one that was replaced.
+function deepest() {
+  const here = [S.left, S.right, ...modelsShown()].map(sideOf).filter(Boolean);
+  return Math.max(...(here.length ? here : Object.values(props.value.sides)).map(({ layers }) => layers)) - 1;
+}

@@ -20,6 +20,7 @@ function buildSwipe() {
   if (swipe.left === swipe.right) swipe.right = swipe.left ? 0 : 1;
   box.hidden = !swipe.on;
   $('.swipe-toggle').setAttribute('aria-pressed', String(swipe.on));
+  $('.swipe .divider').value = swipe.at;
   for (const end of ['left', 'right']) {
     const select = $(`.swipe .${end}`);
     select.replaceChildren(...S.panels.map((panel, i) =>
@@ -31,11 +32,10 @@ function buildSwipe() {
 function wireSwipe() {
   const { swipe } = S;
   for (const end of ['left', 'right']) {
-    $(`.swipe .${end}`).addEventListener('change', (event) => { swipe[end] = Number(event.target.value); drawSwipe(); });
+    $(`.swipe .${end}`).addEventListener('change', (event) => { swipe[end] = Number(event.target.value); drawSwipe(); writeLink(); });
   }
   const divider = $('.swipe .divider');
-  divider.value = swipe.at;
-  divider.addEventListener('input', () => { swipe.at = Number(divider.value); drawSwipe(); });
+  divider.addEventListener('input', () => { swipe.at = Number(divider.value); drawSwipe(); writeLink(); });
   const canvas = $('.swipe canvas');
   const share = (event) => {
     const area = canvas.getBoundingClientRect();
@@ -52,6 +52,7 @@ function wireSwipe() {
     swipe.at = share(event);
     divider.value = swipe.at;
     drawSwipe();
+    writeLink();
   });
   // A click follows the end of a drag; it must not move the query.
   const stop = () => setTimeout(() => { dragging = false; });

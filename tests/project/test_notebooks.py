@@ -16,7 +16,9 @@ def test_every_cell_runs(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"{path.name}, {cell['id']}", "exec"), names)
-    assert "A2 shuffled: 0." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "A2 shuffled: 0." in printed
+    assert "a photo of a helicopter" in printed
 
 
 def test_there_is_a_notebook_and_none_holds_outputs() -> None:

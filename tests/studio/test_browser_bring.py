@@ -70,6 +70,11 @@ def test_files_are_sent_recognised_and_read_by_the_panels(studio: Studio, folder
     studio.wait_shown(layer=1)
     row = row_of(load_model(folders[1]), open_picture(load_examples()[0].picture), 1, 0)["first"]
     assert studio.fact(0, "entropy") == f"{float(statistics.entropy(row)):.2f}"
+    expect(studio.viewer.locator(".layer-text")).to_have_text("1 (0–5)")
+    studio.page.locator("#right input").click()
+    studio.page.locator("li[role=option][aria-label='DiffCLIP, tiny']").click()
+    # The layers are those of the models that are here now, and not of one that was replaced.
+    expect(studio.viewer.locator(".layer-text")).to_have_text("1 (0–2)")
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "no-such-model"])
@@ -79,5 +84,6 @@ def test_what_cannot_be_brought_is_told_and_nothing_is_lost(studio: Studio, name
     studio.page.locator("#bring-name input, #bring-name textarea").first.fill(name)
     studio.page.locator("#bring-left").click()
     expect(studio.page.locator(f"{SAID}.failed")).to_contain_text("nothing that this page opens")
+    expect(studio.page.locator(SAID)).to_be_in_viewport(ratio=0.9)
     assert studio.shown() == before
     expect(studio.page.locator("#left input")).to_have_value("CLIP, scenes")

@@ -78,7 +78,7 @@ def check_strip(tab: Studio, looks: tuple[Look, Look], texts: tuple[str, ...], m
         words = tab.page.locator("#explain-words section").nth(at // 2).locator(".ex-line").nth(at % 2).locator("li b")
         assert words.all_inner_texts() == list(wanted.pieces)
         if wanted.picture.gap is None:
-            assert float(shown["largest"]) == pytest.approx(np.abs(wanted.picture.values).max(), rel=0.06)
+            assert float(shown["largest patch"]) == pytest.approx(np.abs(wanted.picture.values).max(), rel=0.06)
         else:
             assert float(shown["cosine, bare"].replace("−", "-")) == pytest.approx(
                 wanted.cosine - wanted.picture.gap[1], abs=1.1e-3

@@ -26,6 +26,12 @@ def choose_model(studio: Studio, side: str, title: str) -> None:
     studio.page.locator(f"li[role=option][aria-label={title!r}]").click()
 
 
+def take_picture_away(studio: Studio) -> None:
+    picture = studio.page.locator("#picture")
+    picture.get_by_label("Clear").or_(picture.get_by_label("Remove")).first.click()
+    expect(picture.locator("img")).to_have_count(0)
+
+
 def facts_of(strip: Locator) -> Locator:
     """The numbers under the first map."""
     return strip.locator(".facts").first
@@ -47,6 +53,10 @@ def test_an_explanation_is_called_old_when_the_picture_changes_and_new_when_it_i
     expect(line).to_have_text("")
     choose_model(studio, "left", "DiffCLIP, scenes")
     expect(line).to_have_text(OUTDATED)
+    take_picture_away(studio)
+    studio.page.locator("#explain-run").click()
+    expect(studio.page.get_by_text("There is no picture")).to_be_visible()
+    expect(line).to_have_text(OUTDATED)
 
 
 def test_an_open_intervention_is_run_on_the_picture_and_the_models_that_are_chosen(studio: Studio) -> None:
@@ -65,10 +75,7 @@ def test_a_picture_that_is_taken_away_leaves_the_maps_and_asks_for_nothing(studi
     strip = studio.page.locator("#sparsity-maps")
     expect(studio.page.locator("#sparsity-grids table").first).to_be_visible()
     before = facts_of(strip).inner_text()
-    studio.page.locator("#picture").get_by_label("Clear").or_(
-        studio.page.locator("#picture").get_by_label("Remove")
-    ).first.click()
-    expect(studio.page.locator("#picture img")).to_have_count(0)
+    take_picture_away(studio)
     choose_scene(studio, 2)
     expect(facts_of(strip)).not_to_have_text(before)
     expect(studio.page.get_by_text("There is no picture")).to_have_count(0)

@@ -149,6 +149,8 @@ def test_a_mask_is_painted_erased_and_cleared_by_keys_alone(shared_studio: Studi
     painter.locator(".size").focus()
     page.keyboard.press("Tab")
     expect(painter.locator(".erase")).to_be_focused()
+    ground = "(input) => getComputedStyle(input).backgroundColor"
+    empty = painter.locator(".erase").evaluate(ground)
     for _ in range(2):
         page.keyboard.press("Tab")
     expect(canvas).to_be_focused()
@@ -163,6 +165,7 @@ def test_a_mask_is_painted_erased_and_cleared_by_keys_alone(shared_studio: Studi
     assert marked() == pytest.approx(2 * one, abs=0.2)
     page.keyboard.press("e")
     expect(painter.locator(".erase")).to_be_checked()
+    assert painter.locator(".erase").evaluate(ground) != empty, "a white tick is seen on a colour alone"
     page.keyboard.press("Space")
     assert marked() == pytest.approx(one, abs=0.2)
     page.keyboard.press("e")

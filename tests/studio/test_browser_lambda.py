@@ -112,7 +112,11 @@ def test_the_table_follows_the_pointer_and_the_keys(page: Page) -> None:
 def test_terms_and_layers_are_shown_on_demand(page: Page) -> None:
     vision = page.locator('section[data-tower="vision"]')
     expect(vision.locator(":scope > svg")).to_have_count(1)
-    page.locator("#lambda-chart input.terms").check()
+    box = page.locator("#lambda-chart input.terms")
+    ground = "(input) => getComputedStyle(input).backgroundColor"
+    empty = box.evaluate(ground)
+    box.check()
+    assert box.evaluate(ground) != empty, "a white tick is seen on a colour alone"
     expect(vision.locator(":scope > svg")).to_have_count(3)
     assert cells(page, "vision", 1) == ["1.000", "1.050", "1.100"]
     vision.locator('thead button[data-layer="1"]').click()

@@ -10,6 +10,11 @@ from studio.examples import load_examples
 
 SCENES = load_examples()
 TOASTS = "[data-testid=toast-body]"
+# Labels of buttons that Tab comes to and that are not drawn.
+UNSEEN = """() => [...document.querySelectorAll('button:not(:disabled)')].filter((each) =>
+  each.tabIndex >= 0 && each.checkVisibility({ visibilityProperty: true }) &&
+  !each.checkVisibility({ opacityProperty: true })
+).map((each) => each.ariaLabel || each.innerText)"""
 
 
 def take_picture_away(page: Page) -> None:
@@ -62,6 +67,18 @@ def test_a_mask_that_is_no_picture_is_refused_when_it_is_given_and_leaves_its_fi
     expect(page.locator(TOASTS).last).to_contain_text("not a picture that can be read")
     expect(page.locator("#sparsity-mask img")).to_have_count(0)
     expect(page.locator("#sparsity-mask input[type=file]").first).to_be_attached()
+
+
+def test_a_picture_that_was_refused_leaves_nothing_for_keys_that_eyes_do_not_see(
+    studio: Studio, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "photo.png"
+    wrong.write_text("no picture")
+    studio.upload(wrong)
+    expect(studio.page.locator(TOASTS).last).to_contain_text("not a picture that can be read")
+    expect(studio.page.locator(".clear-status button").first).to_be_attached()
+    # The message comes into sight slowly.
+    studio.page.wait_for_function(f"() => ({UNSEEN})().length === 0", timeout=5000)
 
 
 def test_an_address_with_wrong_settings_is_opened_and_tells_what_it_left_out(studio: Studio, address: str) -> None:

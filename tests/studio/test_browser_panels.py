@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import Studio, row_of, shown_percent, slowed
+from browsing import Studio, drawn_pixels, row_of, shown_percent, slowed
 from PIL import Image
 from playwright.sync_api import BrowserContext, expect
 
@@ -226,7 +226,11 @@ def test_the_address_shows_the_same_again(studio: Studio, context: BrowserContex
     studio.check("scale", "row")
     studio.check("source", "kk")
     studio.click(0, 0.3, 0.6)
+    studio.viewer.locator(".swipe-toggle").click()
+    studio.viewer.locator(".swipe select.right").select_option("3")
+    studio.viewer.locator(".divider").press("Home")
     studio.page.wait_for_function("() => location.href.includes('query=') && location.href.includes('source=kk')")
+    studio.page.wait_for_function("() => location.href.includes('swipe=1.4.0')")
     studio.page.mouse.move(1, 1)  # a patch that is pointed at is outlined
     address = studio.page.evaluate("location.href")
     again = Studio(context.new_page())
@@ -234,6 +238,8 @@ def test_the_address_shows_the_same_again(studio: Studio, context: BrowserContex
     again.wait_shown(token=load_examples()[1].token, layer=2)
     for panel in range(4):
         assert (again.pixels(panel) == studio.pixels(panel)).all()
+    swiped = [drawn_pixels(each.viewer.locator(".swipe canvas")) for each in (studio, again)]
+    assert (swiped[0] == swiped[1]).all()
     assert again.viewer.locator(".line").inner_text() == studio.viewer.locator(".line").inner_text()
     expect(again.page.locator("#scenes button").nth(1)).to_have_attribute("aria-pressed", "true")
     again.page.close()

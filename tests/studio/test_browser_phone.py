@@ -28,6 +28,15 @@ OVER = """() => [...document.querySelectorAll('.facts td')].filter((each) =>
   each.checkVisibility() && each.scrollWidth > each.clientWidth + 1).map((each) => each.innerText)"""
 
 
+# Single words of a table's rows that stand on several lines, and what of a table lies beyond an edge.
+BROKEN = """() => [...document.querySelectorAll('#sparsity-answers tbody th')].filter((each) => {
+  const range = document.createRange();
+  range.selectNodeContents(each);
+  return !/\\s/.test(each.innerText.trim()) && range.getClientRects().length > 1;
+}).map((each) => each.innerText)"""
+HIDDEN = "() => [...document.querySelectorAll('.ex-scroll')].map((each) => each.scrollWidth - each.clientWidth)"
+
+
 @pytest.fixture(scope="module")
 def phone(browser: WatchedBrowser, address: str) -> Iterator[Studio]:
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
@@ -69,6 +78,13 @@ def sweep_of_alpha(phone: Studio) -> None:
     expect(phone.page.locator("#sparsity-figure .js-plotly-plot")).to_be_visible()
 
 
+def answers(phone: Studio) -> None:
+    phone.page.locator("#sparsity-mode").get_by_label("intervention", exact=True).check()
+    expect(phone.page.locator("#sparsity-answers tbody th").first).to_be_visible()
+    assert phone.page.evaluate(BROKEN) == []
+    phone.page.locator("#sparsity-mode").get_by_label("readout", exact=True).check()
+
+
 def overview(phone: Studio) -> None:
     phone.viewer.locator(".overview-toggle").click()
     expect(phone.viewer.locator(".cells").first).to_be_visible()
@@ -91,6 +107,7 @@ def duel(phone: Studio) -> None:
     phone.page.locator("#duel-run").click()
     expect(phone.page.locator("#duel-status")).to_contain_text("passes in")
     expect(phone.page.locator("#duel-insertion .js-plotly-plot")).to_be_visible()
+    assert phone.page.evaluate(HIDDEN) == [0], "the verdict of the duel lies beyond the edge"
 
 
 def intervention(phone: Studio) -> None:
@@ -115,6 +132,7 @@ def text(phone: Studio) -> None:
 PRESSED: dict[str, tuple[str, Callable[[Studio], None]]] = {
     "overview": ("Compare", overview),
     "relevance": ("Compare", relevance),
+    "answers": ("Sparsity", answers),
     "sweep of α": ("Sparsity", sweep_of_alpha),
     "segmentation": ("Sparsity", segmentation),
     "explanation": ("Explain", explanation),

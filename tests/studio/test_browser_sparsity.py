@@ -79,6 +79,8 @@ def test_alpha_makes_exact_zeros_that_are_hatched_and_counted(
 ) -> None:
     image = open_picture(SCENE.picture)
     note = strip(tab).locator(".note")
+    field = tab.page.locator("#sparsity-layer")
+    assert field.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "the slider is wider than its place"
     for key, alpha in (("End", 2.0), ("Home", 1.0)):
         set_alpha(tab, key)
         expect(note).to_contain_text(f"{models[1].title} α = {alpha:g}.")

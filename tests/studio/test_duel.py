@@ -192,6 +192,8 @@ def test_the_table_has_the_random_control_beside_every_area_and_escapes(
 ) -> None:
     sides = [replace(fought(look, scene)[0], title=f"<i>{look.model.title}") for look in looks]
     page = areas_table(sides, "data:image/png;base64,x", '<img src=x onerror="1">', "a & b")
+    assert not re.search(r"[ >]±|±[ <]", page), "a number and its spread can stand on two lines"
+    page = page.replace("&nbsp;", " ")
     assert "<i>CLIP" not in page
     assert "&lt;img src=x" in page
     assert page.count('<th scope="row">') == 6
@@ -216,6 +218,17 @@ def test_a_difference_is_held_against_a2_shuffled_and_not_only_against_random_or
     curves = tuple(replace(each, areas=areas.get(each.name, (0.5, 0.5)), areas_sd=(0.01, 0.01)) for each in side.curves)
     page = areas_table([replace(side, curves=curves)], "data:image/png;base64,x", "", "")
     assert "<td>in both<i>beyond A2 shuffled: insertion only</i></td>" in page
+
+
+def test_a_text_that_the_bare_picture_is_as_near_to_is_no_text_for_a_duel_and_that_is_said(
+    looks: tuple[Look, Look], scene: Upload
+) -> None:
+    side, _ = fought(looks[1], scene)
+    for whole, said in ((0.4, False), (0.3, True), (0.2, True)):
+        told = replace(side, cosine=whole, bare=0.3)
+        page, notes = areas_table([told], "data:image/png;base64,x", ""), duel_chart([told], "a", "b", "c").notes
+        assert ("choose another text or another bare picture" in page) is said
+        assert any("DiffCLIP, tiny: the bare picture" in note for note in notes) is said
 
 
 def test_figures_draw_every_curve_and_a_band_about_random(looks: tuple[Look, Look], scene: Upload) -> None:

@@ -216,7 +216,11 @@ def test_a_click_beyond_the_patches_gets_a_sentence_and_chooses_nothing(served: 
         ("similarity", ["a cat"]),
         ("similarity", [[3]]),
         ("similarity", [["a cat"] * 201]),
+        ("similarity", [["a cat " * 2000]]),
         ("rank", ["", "{}"]),
+        ("rank", [2.5, "{}"]),
+        ("rank", ["cat", {"a": 1}]),
+        ("rank", [["cat"], "{}"]),
         ("rank", ["cat", "photo"]),
         ("rank", ["cat", "{0.__class__}"]),
     ],
@@ -225,6 +229,35 @@ def test_a_click_beyond_the_patches_gets_a_sentence_and_chooses_nothing(served: 
 def test_texts_and_templates_that_cannot_be_read_get_a_sentence(served: Served, name: str, asked: list[Any]) -> None:
     data = [uploaded_scene(served), "clip-scenes", *asked]
     assert refused(run_event(served.address, event_named(served.demo, name), data))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "sent"),
+    [
+        ("compare", "left", []),
+        ("rank_classes", "right", []),
+        ("segment", "sparsity-classes", None),
+        ("settings_of", "explain-method", []),
+        ("read", "text-prompts", None),
+        ("bounds", "right", []),
+    ],
+    ids=str,
+)
+def test_what_is_no_text_where_a_page_sends_one_gets_a_sentence(
+    served: Served, name: str, field: str, sent: Any
+) -> None:
+    index = event_named(served.demo, name)
+    inputs = served.demo.fns[index].inputs
+    data = [uploaded_scene(served) if each.elem_id == "picture" else getattr(each, "value", None) for each in inputs]
+    data = [sent if each.elem_id == field else value for each, value in zip(inputs, data, strict=True)]
+    assert sent in data
+    assert refused(run_event(served.address, index, data))
+
+
+def test_a_click_that_says_no_place_gets_a_sentence(served: Served) -> None:
+    data = [uploaded_scene(served), "clip-scenes", "diffclip-scenes"]
+    for place in (None, [], "x"):
+        assert refused(run_event(served.address, event_named(served.demo, "ask_patch"), data, place))
 
 
 @pytest.mark.parametrize("template", ["{}{}", "a {colour} {}"])

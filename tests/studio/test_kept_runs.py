@@ -1,5 +1,6 @@
 """Long runs that are left are taken up where they were, by who asks for exactly the same; they are bounded in bytes."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from PIL import Image
 
 from studio.kept_runs import KeptRuns, RunKey, run_key
+from studio.service import Service
+from studio.store import BoundedStore
 from studio.upload import Upload
 
 KEY = RunKey(("a", "b"), "token", "digest")
@@ -90,6 +93,54 @@ def test_runs_are_bounded_in_bytes_and_those_of_a_model_go_with_it() -> None:
     assert not kept.begin(keys[2], lambda: iter([1])).remembered
     list(kept.begin(keys[3], lambda: iter([np.zeros(10**6)])).steps)
     assert not kept.begin(keys[3], lambda: iter([1])).remembered, "it is larger than all that may be kept"
+
+
+def test_one_that_is_stopped_before_its_first_step_is_still_there(kept: KeptRuns) -> None:
+    made: list[int] = []
+    left_after(kept, made, 2)
+    kept.begin(KEY, lambda: pytest.fail("it is there")).steps.close()  # type: ignore[attr-defined]
+    run = kept.begin(KEY, lambda: pytest.fail("it is there"))
+    assert list(run.steps) == [1, 2, 3]
+
+
+def test_one_whose_model_was_let_go_while_it_went_on_ends_and_is_not_kept(kept: KeptRuns) -> None:
+    made: list[int] = []
+    run = kept.begin(KEY, lambda: counted(made))
+    next(run.steps)
+    kept.forget("another")
+    kept.forget("b")
+    assert list(run.steps) == [1, 2, 3]
+    assert not kept.begin(KEY, lambda: counted([])).remembered, "it holds the weights of a model that was let go"
+
+
+def test_a_run_weighs_what_models_did_with_its_picture_also_when_that_was_let_go(
+    folders: tuple[Path, Path], scene: Upload
+) -> None:
+    service = Service(folders, (), recording_bytes=1)
+    for name in service.names:
+        service.look(name, scene.image)
+    assert len(service.looks) == 0
+    used = []
+    for names in ([], service.names):
+        assert list(service.kept.begin(run_key("duel", names, scene), lambda: iter([0])).steps) == [0]
+        used.append(service.kept.used)
+    held = sum(service.look(name, scene.image).recording.nbytes for name in service.names)
+    assert used[1] - 2 * used[0] >= 2 * held
+
+
+def test_what_python_lets_go_of_amid_a_store_may_be_put_into_it() -> None:
+    store: BoundedStore[str, object] = BoundedStore(10)
+
+    class Returning:
+        def __del__(self) -> None:
+            store.put("back", 0, 1)
+
+    store.put("it", Returning(), 1)
+    dropping = threading.Thread(target=store.drop, args=(lambda key: key == "it",), daemon=True)
+    dropping.start()
+    dropping.join(10)
+    assert not dropping.is_alive(), "it waits for itself"
+    assert (store.get("back"), store.used) == (0, 1)
 
 
 @dataclass(frozen=True)

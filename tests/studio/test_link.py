@@ -86,6 +86,16 @@ def test_each_setting_that_is_left_out_is_told_with_its_rule() -> None:
     assert "The link's alpha “9” is left out: it is not a number from 1 to 2." in link.remarks
 
 
+def test_a_swipe_is_two_panels_counted_from_one_and_how_much_the_left_one_covers() -> None:
+    assert read(("swipe", "1.4.35")).state == {"swipe": [0, 3, 0.35]}
+    for wrong in ("1.1.50", "0.1.50", "1.5.50", "1.2.101", "1.2", "1.2.3.4", "a.b.c", "1.2.-5"):
+        link = read(("swipe", wrong))
+        assert link.state == {}
+        assert link.remarks == (
+            f"The link's swipe “{wrong}” is left out: it is not “left.right.percent” of two panels, counted from 1.",
+        )
+
+
 def test_opacity_is_percent_and_a_text_that_is_too_long_is_cut_with_a_sentence() -> None:
     assert read(("opacity", "60")).state == {"opacity": 0.6}
     for wrong in ("101", "-1", "0.6"):
@@ -119,3 +129,10 @@ def test_a_picture_is_named_by_a_hash_and_nothing_else() -> None:
 def test_more_panels_than_the_bench_has_are_left_out() -> None:
     link = read(*[("p", f"weights.{head}.clip-scenes") for head in range(9)])
     assert [panel["head"] for panel in link.state["panels"]] == [0, 1, 2, 3]
+    assert link.remarks == ("The link names 9 panels: the first 4 are looked at.",)
+
+
+def test_a_link_of_very_many_panels_that_are_not_here_is_told_in_a_few_sentences() -> None:
+    link = read(*[("p", f"weights.0.gone-{number}") for number in range(900)])
+    assert link.state == {}
+    assert len(link.remarks) == 5

@@ -4,7 +4,7 @@ import re
 
 from studio.changes import Change, TowerChange
 from studio.intervening import Outcome, Refused, run_changed
-from studio.outcome import outcome_html, probabilities
+from studio.outcome import outcome_html, probabilities, ranks_table
 from studio.service import Service
 from studio.upload import Upload
 from studio.zeroshot import parse_prompts
@@ -63,6 +63,23 @@ def test_one_class_is_not_ranked(service: Service, scene: Upload) -> None:
     page = outcome_html(prompts, both)
     assert "One class alone cannot be ranked" in page
     assert " % →" not in page
+
+
+def test_the_ranks_that_are_taken_away_are_those_of_the_cards(service: Service, scene: Upload) -> None:
+    prompts, both = outcomes(service, scene, "cat, dog, apple")
+    table = ranks_table(prompts, both)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [row["class"] for row in rows] == ["cat", "dog", "apple"] * 2
+    for row, prompt, outcome in zip(rows, prompts * 2, [both[0]] * 3 + [both[1]] * 3, strict=True):
+        at, pair = prompts.index(prompt), probabilities(outcome)
+        assert (row["model"], row["text"]) == (outcome.model.title, prompt.text)
+        assert (row["probability_before"], row["probability_after"]) == (pair[0][at], pair[1][at])
+        assert row["cosine_after"] == float(outcome.after.cosine[at])
+        assert row["rank_after"] == 1 + sum(chance > pair[1][at] for chance in pair[1])
+        assert row["picture_before_after"] == outcome.moved
+    assert rows[5]["cosine_before"] != rows[5]["cosine_after"]
+    alone = ranks_table(*outcomes(service, scene, "cat")).rows
+    assert [row[5:9] for row in alone] == [(None,) * 4] * 2
 
 
 def test_without_classes_the_edits_are_told_all_the_same(service: Service, scene: Upload) -> None:

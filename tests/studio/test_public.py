@@ -117,6 +117,12 @@ def test_names_of_the_hub_and_of_open_clips_list_pass_where_the_page_is_not_publ
         assert policy.reference(text) == text
     with pytest.raises(StudioError, match=re.escape("Did you mean clip-scenes?")):
         policy.reference("clip-scene")
+    for text in ("someone/thing", "https://huggingface.co/someone/thing", "http://huggingface.co/someone/thing/"):
+        with pytest.raises(StudioError, match=re.escape("Did you mean hf-hub:someone/thing?")):
+            policy.reference(text)
+    for text in ("ViT-B-16", "../thing", "https://huggingface.co/someone", "https://elsewhere.org/someone/thing"):
+        with pytest.raises(StudioError, match=re.escape("is named hf-hub:organisation/name")):
+            policy.reference(text)
     with pytest.raises(StudioError, match="No model is named"):
         policy.reference("  ")
 

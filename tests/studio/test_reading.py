@@ -87,7 +87,24 @@ def test_the_column_has_numbers_and_a_control_of_its_own(reader: MapReader, scen
     assert answer["control"]["negative"] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize(("head", "query", "direction"), [(1, 7, "reads"), ("mean", None, "reads"), (0, 3, "read by")])
+def test_the_control_of_who_reads_cls_permutes_the_readers_since_its_column_would_stay(
+    reader: MapReader, scene: Upload
+) -> None:
+    (answer,) = numbers_server(reader)(numbers_request(scene, (RIGHT, "weights", 0, None), direction="read by"))[
+        "panels"
+    ]
+    layer = read(reader, scene, RIGHT)
+    subtracted = layer.maps.subtracted[0, 0, :, 0]  # type: ignore[index]
+    shuffled = layer.maps.a1[0, 0, :, 0] - subtracted[_orders(layer)]
+    expected = float(statistics.entropy(statistics.positive_part(shuffled)).mean())
+    assert answer["control"]["entropy"] == pytest.approx(expected, rel=1e-4)
+    assert answer["control"]["entropy"] != pytest.approx(answer["measures"]["entropy"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("head", "query", "direction"),
+    [(1, 7, "reads"), ("mean", None, "reads"), (0, 3, "read by"), (0, None, "read by")],
+)
 def test_the_control_of_a_value_weighted_panel_weighs_the_shuffled_map_anew(
     reader: MapReader, scene: Upload, head: int | str, query: int | None, direction: str
 ) -> None:
@@ -99,7 +116,9 @@ def test_the_control_of_a_value_weighted_panel_weighs_the_shuffled_map_anew(
     ]
     rows = []
     for order in _orders(layer):
-        parts = _sizes(layer.projections, layer.maps.a1 - layer.maps.subtracted[..., order])
+        readers = direction == "read by" and query is None
+        moved = layer.maps.subtracted[:, :, order] if readers else layer.maps.subtracted[..., order]
+        parts = _sizes(layer.projections, layer.maps.a1 - moved)
         whole = parts.mean(0) if head == "mean" else parts[int(head)]
         rows.append(whole[query or 0] if direction == "reads" else whole[:, query or 0])
     expected = {

@@ -72,7 +72,12 @@ def test_a_quick_event_of_another_page_goes_through_and_stop_ends_the_run(
     pressed(served, one, "sparsity-answers-stop", 11.0)
     thread.join(timeout=60)
     assert answers[1] == "Stopped."
-    assert len(runs) < 2 * (len(RULES) - 1)
+    stopped = len(runs)
+    assert stopped < 2 * (len(RULES) - 1)
+    _, _, _, _, token, since, _ = shown(page, one, sent, 20.0)
+    tables, _ = one.event("answer", [since, sent, token])
+    assert tables.count("<table") == 2
+    assert len(runs) == 2 * (len(RULES) - 1), "what was made before the stop was made again"
 
 
 def test_answers_are_taken_away_with_the_maps_to_which_they_belong(

@@ -172,6 +172,30 @@ def test_either_model_can_have_the_others_support(
     look = service.look(names_of(service)[1 - leading], scene.image)
     assert abs(supports[0] - supports[1]) < abs(layer_support(read_out(look, Asked(1.5)), 1) - supports[leading])
     assert abs(supports[0] - supports[1]) < 0.05
+    reached, wanted = (f"{100 * supports[at]:.1f} %" for at in (1 - leading, leading))
+    where = "layer 1, the mean over maps, heads and queries"
+    assert f"{look.model.title} keeps {reached} of the keys in {where}; {wanted} wanted." in first.strip.note
+
+
+def test_a_support_that_no_alpha_reaches_is_told_with_the_one_that_is_reached(service: Service, scene: Upload) -> None:
+    # A row of two maps has a key of each of them, unless both have the same one.
+    asked = replace(SET, match=MATCHES[3], keep=1, source="qq+kk")
+    told = r"CLIP, tiny α = 2;.*CLIP, tiny keeps (\d+\.\d) % of the keys in layer 1, [^;]+; 5.9 % wanted"
+    never = ": no α from 1 to 2 comes nearer"
+    for mode, end in (("readout", "."), ("intervention", ", both as read off the unmodified run.")):
+        first, *_ = show_sparsity(service, scene, names_of(service), replace(asked, mode=mode))
+        found = re.search(told + never + re.escape(end), first.strip.note)
+        assert found, first.strip.note
+        assert float(found[1]) > 100 / 17 * 1.5
+
+
+def test_tables_of_all_layers_and_answers_are_of_no_layer(service: Service, scene: Upload) -> None:
+    asked = replace(SET, mode="intervention")
+    first, last = show_sparsity(service, scene, names_of(service), asked)
+    answered = list(answers_shown(service, scene, names_of(service), asked))[-1]
+    assert "Layer 1, source qk" in first.strip.note
+    for shown in (last.grids, answered.shown):
+        assert ("in all layers. Source qk," in shown, "Layer 1" in shown) == (True, False)
 
 
 @pytest.mark.parametrize(("match", "leading"), [(MATCHES[1], 1), (MATCHES[2], 0)])
@@ -241,6 +265,7 @@ def test_the_sweep_counts_and_ends_with_a_chart(service: Service, scene: Upload)
     *steps, (said, chart) = sweep_shown(service, scene, names_of(service), SET)
     assert all(drawn is None for _, drawn in steps)
     assert said.startswith("A readout")
+    assert said.count("“A2 shuffled” is entmax too: the same number of A1 − λA2 with A2 permuted") == 1
     assert chart is not None
     assert chart.notes == (said,)
     curves = [curve for plot in chart.plots for curve in plot.curves]

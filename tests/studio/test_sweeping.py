@@ -1,13 +1,15 @@
 """λ swept: each point is a run of its own, with what was chosen elsewhere kept, and a control at every step."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from models import StudioError
-from studio.changes import Change, TowerChange, controls_value
+from models.intervention import ShuffledA2, UniformA2
+from studio.changes import Change, LearnedA2, TowerChange, controls_value
 from studio.chart_plotly import plot_figure
 from studio.intervened_maps import MapChoice
 from studio.intervening import run_changed
@@ -132,6 +134,27 @@ def test_the_figures_hold_the_runs_and_no_markup_of_a_class(service: Service, sc
     page = sweep_words(results)
     assert "has no λ to sweep" in page
     assert "control, A2 shuffled" in page
+
+
+def test_where_the_edits_put_in_another_a2_the_words_do_not_call_it_the_models_own(
+    service: Service, scene: Upload
+) -> None:
+    said = {
+        type(a2): sweep_words([swept(service, scene, Change(TowerChange(a2=a2)))])
+        for a2 in (LearnedA2(), UniformA2(), ShuffledA2())
+    }
+    assert ["the model&#x27;s own A2" in words for words in said.values()] == [True, False, False]
+    assert ["both are the same runs" in words for words in said.values()] == [False, False, True]
+    shuffled = swept(service, scene, Change(TowerChange(a2=ShuffledA2())))
+    assert shuffled.own == shuffled.control
+
+
+def test_classes_that_are_not_drawn_are_spoken_of(service: Service, scene: Upload) -> None:
+    sweep = swept(service, scene)
+    many = replace(sweep, labels=tuple(f"class {at}" for at in range(7)))
+    assert "among 7 classes, of which the 5 likeliest at some λ are drawn" in sweep_words([many])
+    assert "among these classes only" in sweep_words([sweep])
+    assert "robabilities" not in sweep_words([replace(sweep, labels=("class",))])
 
 
 def test_without_a_mask_there_is_no_figure_of_objects(service: Service, scene: Upload) -> None:

@@ -39,7 +39,7 @@ from studio.upload import Upload
 
 FILES = ["figure.png", "figure.svg", "arrays.npz", "numbers.csv", "recipe.json"]
 # Words of texts, and tables by layer and head, are files of their own.
-FURTHER = {"explain": ["words.csv"], "sparsity": ["grids.csv"]}
+FURTHER = {"explain": ["words.csv"], "sparsity": ["grids.csv"], "intervene": ["ranks.csv"]}
 
 
 @pytest.fixture
@@ -116,11 +116,13 @@ def test_what_was_ready_when_a_run_was_stopped_draws_again(
     halves = [
         segmentation(service, scene, ready=1, side=0),
         segmentation(service, scene, ready=3, side=0),
+        # The page sends whole numbers without a point.
+        segmentation(service, scene, ready=3, side=0, background=0),
         explained(service, scene, ready=(1, 0)),
         explained(service, scene, "ig", ready=(3, 0)),
         explained(service, scene, ready=(4, 1)),
     ]
-    assert [len(strip.panels) for strip, _ in halves] == [2, 3, 1, 3, 4]
+    assert [len(strip.panels) for strip, _ in halves] == [2, 3, 3, 1, 3, 4]
     for made in halves:
         files = taken(service, scene, made)
         assert redraw_tab(read(files), examples, {}, sources) == files

@@ -11,7 +11,7 @@ from models import StudioError
 from models.build import build_clip
 from models.checkpoints import CheckpointInfo, save_checkpoint
 from studio.bring import bring_folder, bring_named
-from studio.lambdas import MOST_RUNS, Run, chart_value, kept_of, run_of_folder, run_of_model, runs_of
+from studio.lambdas import MOST_RUNS, Run, chart_value, kept_of, run_of_folder, run_of_log, run_of_model, runs_of
 from studio.public import Policy
 from studio.runlog import MOST_BYTES, MOST_POINTS, TowerLambdas, find_log, read_log
 from studio.service import Service
@@ -119,16 +119,26 @@ def test_a_clip_is_said_to_have_no_lambda(service: Service) -> None:
     assert chart_value([run])["runs"][0]["towers"] == {}
 
 
+def test_a_tower_without_lambda_is_named_where_the_other_one_has_some(tmp_path: Path) -> None:
+    lines = [{"step": at, "samples": at, "lambda": {"vision": [0.8]}} for at in (1, 2)]
+    run = run_of_log("a", "a", write_log(tmp_path, *lines), ())
+    assert run.said.startswith("Its log holds no λ of the text tower. Its log holds λ without its two terms")
+    lines[0]["lambda"] = lines[1]["lambda"] = {"vision": [0.8], "text": [0.7]}
+    said = run_of_log("a", "a", write_log(tmp_path, *lines, "{"), ()).said
+    assert said.startswith("1 line of its log could not be read and is left out. Its log holds λ without")
+
+
 def test_without_a_log_only_the_final_value_is_drawn_and_that_is_said(folders, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(folders[1], tmp_path / "bare", ignore=shutil.ignore_patterns("log.jsonl")))
     service = Service([folder], ())
     run = run_of_model(service, "bare")
     assert "Only the final λ is known" in run.said
+    assert "dots at the right edge, whatever their step. No log.jsonl" in run.said
     lambdas = service.model("bare").vision.lambdas()
     assert lambdas is not None
     assert series(run)["final"] == pytest.approx(lambdas, rel=1e-4)
     write_log(folder, {"samples": 8, "loss": 1.0})
-    assert "its log.jsonl holds no λ" in run_of_model(service, "bare").said
+    assert "Its log.jsonl holds no λ" in run_of_model(service, "bare").said
 
 
 def test_diff_v2_is_said_to_have_no_lambda_of_a_layer(folders, tokenizer, diffclip, tmp_path: Path) -> None:

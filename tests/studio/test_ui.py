@@ -57,10 +57,16 @@ def test_nothing_of_ours_names_another_host() -> None:
         assert not re.search(r"https?://|//cdn", text), path
 
 
-def test_the_viewer_writes_text_never_markup() -> None:
-    for name in SCRIPTS:
-        script = (STUDIO / "viewer" / f"{name}.js").read_text(encoding="utf-8")
+def test_no_script_of_the_page_writes_markup() -> None:
+    scripts = {path.stem: path.read_text(encoding="utf-8") for path in (STUDIO / "viewer").glob("*.js")}
+    assert {*SCRIPTS, "address", "strip", "matrix", "lambda_main", "take_button", "brought", "painter"} <= set(scripts)
+    for name, script in scripts.items():
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script), name
+
+
+def test_the_server_tells_nobody_that_it_runs(demo: gr.Blocks) -> None:
+    assert demo.analytics_enabled is False
+    assert demo.get_config_file()["analytics_enabled"] is False
 
 
 def test_only_example_scenes_can_be_read_beside_uploads() -> None:

@@ -37,6 +37,7 @@ from studio.tab_settings import (
 )
 from studio.take_strip import take_strip_server
 from studio.upload import Upload
+from studio.zeroshot import parse_prompts
 
 NAMES = ("clip-scenes", "diffclip-scenes")
 SET = Controls(
@@ -56,8 +57,10 @@ def sparsity(service: Service, scene: Upload, controls: Controls = SET, tables: 
     return strip, settings
 
 
-def segmentation(service: Service, scene: Upload, controls: Controls = SET, ready: int = 4, side: int = 1) -> Made:
-    steps = list(segment_shown(service, scene, NAMES, controls, "sclip", 0.2, ["softmax", "entmax"]))
+def segmentation(
+    service: Service, scene: Upload, controls: Controls = SET, ready: int = 4, side: int = 1, background: float = 0.2
+) -> Made:
+    steps = list(segment_shown(service, scene, NAMES, controls, "sclip", background, ["softmax", "entmax"]))
     strip = steps[ready - 1][1:][side]
     assert strip is not None
     place = ("left", "right")[side]
@@ -66,7 +69,7 @@ def segmentation(service: Service, scene: Upload, controls: Controls = SET, read
         NAMES,
         controls,
         "sclip",
-        0.2,
+        background,
         ["softmax", "entmax"],
         place,
         ready,  # type: ignore[arg-type]
@@ -91,13 +94,15 @@ def edits(a2: str = "uniform") -> list[dict[str, Any] | None]:
 
 
 def intervened(service: Service, scene: Upload, a2: str = "uniform", other: Upload | None = None) -> Made:
+    asked_for = "cat, <b>dog", "a {}"
+    prompts = parse_prompts(*asked_for)
     outcomes = [
-        changed_model(service, name, scene, asked, [], other) for name, asked in zip(NAMES, edits(a2), strict=True)
+        changed_model(service, name, scene, asked, prompts, other) for name, asked in zip(NAMES, edits(a2), strict=True)
     ]
     choice = MapChoice(1, 0)
-    strip = maps_strip(scene, outcomes, choice)
+    strip = maps_strip(scene, outcomes, choice, prompts)
     assert strip is not None
-    return strip, intervene_settings(service, NAMES, edits(a2), outcomes, choice, other)
+    return strip, intervene_settings(service, NAMES, edits(a2), outcomes, choice, other, asked_for)
 
 
 TABS: dict[str, Callable[[Service, Upload], Made]] = {
