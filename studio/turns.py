@@ -1,43 +1,104 @@
 """Long runs go one after another, and each that waits knows how many are before it.
 
-Gradio's own queue would let them wait as well, but what it tells of a place in the line reaches only its own display.
+Gradio's own queue would let them wait as well, but what it tells of a place in the line reaches only its own display,
+and who waits in it keeps a connection, of which a browser has six to one server. Here a run that waits is a place in a
+line and nothing else: its page asks again and again, and each time it is told how many are before it.
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
 
-# How many runs may stand in the line. Each holds one of the server's 40 threads while it waits, and short requests need
-# the others; further runs wait in Gradio's queue, where nothing is known of their place.
+from models import StudioError
+
+# How many events of long runs may be under way at once: one that runs, and others that take a place or ask for theirs.
 MOST_IN_LINE = 12
+# How many runs may wait. Each holds what it was given, a picture of up to 75 MB among it.
+MOST_WAITING = 60
+# Seconds after which a place that nobody asked for holds nobody up: its page is gone, or its browser lets it sleep.
+QUIET = 4.0
+# Seconds after which such a place is given up.
+GONE = 600.0
+
+
+@dataclass(eq=False)
+class Place:
+    """A run in the line.
+
+    Attributes:
+        of: whose it is; of one owner at most one place waits.
+        asked: the page's time at which the run was asked for.
+        given: what the run is to be given.
+        heard: when it was asked for last, in seconds of the line's clock.
+        going: whether it has its turn.
+    """
+
+    of: Hashable
+    asked: Any
+    given: tuple[Any, ...]
+    heard: float
+    going: bool = False
 
 
 class Turns:
-    """A line of runs, in the order in which they came; the first one has its turn."""
+    """A line of runs, in the order in which they came; one at a time has its turn."""
 
-    def __init__(self) -> None:
-        self._line: list[object] = []
-        self._moved = threading.Condition()
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nobody is in the line.
 
-    @contextmanager
-    def in_line(self) -> Iterator[Callable[[float], int]]:
-        """A place at the end of the line. It is given up when this closes, however the run ends.
-
-        Yields a function that says how many runs are before this one; with 0 it is this one's turn, and it stays so.
-        The function waits for that, for as many seconds as it is given and no longer.
+        Args:
+            clock: tells seconds.
         """
-        place = object()
-        with self._moved:
+        self._line: list[Place] = []
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def take(self, of: Hashable, asked: Any, given: tuple[Any, ...]) -> Place:
+        """A place at the end of the line; one of the same owner that waits is given up.
+
+        Raises:
+            StudioError: as many runs wait as may, and the pages of all of them are there.
+        """
+        with self._lock:
+            now = self._clock()
+            self._line = [each for each in self._line if each.going or (each.of != of and now - each.heard < GONE)]
+            waiting = [each for each in self._line if not each.going]
+            if len(waiting) >= MOST_WAITING:
+                quietest = min(waiting, key=lambda each: each.heard)
+                if now - quietest.heard < QUIET:
+                    raise StudioError(
+                        f"{len(waiting)} runs are waiting, and no more than {MOST_WAITING} may: press again later."
+                    )
+                self._line.remove(quietest)
+            place = Place(of, asked, given, now)
             self._line.append(place)
+            return place
 
-        def before(seconds: float) -> int:
-            with self._moved:
-                self._moved.wait_for(lambda: self._line[0] is place, seconds)
-                return self._line.index(place)
+    def find(self, of: Hashable) -> Place | None:
+        """The place of an owner that came last, be it that it waits or that it has its turn."""
+        with self._lock:
+            return next((each for each in reversed(self._line) if each.of == of), None)
 
-        try:
-            yield before
-        finally:
-            with self._moved:
+    def before(self, place: Place) -> int | None:
+        """How many runs are before one that waits. With 0 it is its turn, and it stays so until it leaves.
+
+        None for a place that has its turn already or is no longer in the line.
+        """
+        with self._lock:
+            if place.going or place not in self._line:
+                return None
+            now = place.heard = self._clock()
+            ahead = self._line[: self._line.index(place)]
+            # One that has its turn may stand behind places of which nothing is heard.
+            going = sum(each.going for each in self._line)
+            others = going + sum(not each.going and now - each.heard < QUIET for each in ahead)
+            place.going = not others
+            return others
+
+    def leave(self, place: Place) -> None:
+        """Give a place up, if it was not."""
+        with self._lock:
+            if place in self._line:
                 self._line.remove(place)
-                self._moved.notify_all()

@@ -132,7 +132,7 @@ def duel_section(at: LookedAt, service: Service, tab: gr.Tab, prompts: gr.Textbo
     say_waiting(status, run.click)
     say_outdated(at, outdated, status, [run], dueling)
     given = [*at.inputs, prompts, text, depth, bare, points]
-    dueling.begun_by(run.click, run_duel, given, [table, take, *plots, status], line=status)
+    dueling.begun_by([run.click], run_duel, given, [table, take, *plots, status], line=status)
     points.change(_cost, points, cost, trigger_mode="always_last", **private)
     # An address may have set the steps before the tab was ever open.
     tab.select(_cost, points, cost, **EACH_TIME, **private)

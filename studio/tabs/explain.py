@@ -256,10 +256,8 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         button.click(partial(_figure_2, *queries), None, [w.prompts, *w.settings[:4]], **private).then
         for button, queries in zip(w.presets, FIGURE_2, strict=True)
     ]
-    for event in (w.run.click, *set_up):
-        explaining.begun_by(
-            event, run, [*at.inputs, w.prompts, *w.settings], [w.strip, w.words, w.status], line=w.status
-        )
+    outputs: list[Component] = [w.strip, w.words, w.status]
+    explaining.begun_by([w.run.click, *set_up], run, [*at.inputs, w.prompts, *w.settings], outputs, line=w.status)
     changes: list[Any] = [setting.change for setting in w.settings]  # pyright: ignore[reportAttributeAccessIssue]
     gr.on(
         [*changes, at.left.change, at.right.change],

@@ -1,25 +1,29 @@
 """How long runs wait for their turn and end, by Stop or another picture or model; short results are made again."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
+from studio.failures import told_steps
 from studio.looked_at import EACH_TIME, LONG_EVENT, LookedAt
 from studio.stopping import Stops
-from studio.turns import Turns
+from studio.turns import Place, Turns
 
 # JavaScript that gives an event the page's time in the place of its first input.
 TIMED = "(at, ...given) => [performance.now(), ...given]"
 # Milliseconds, less than a person needs to press twice.
 _MOMENT = 50
-# Seconds between two looks of a run that waits: whether it was stopped, whether its page is gone, what its place is.
-_LOOK = 0.5
+# Milliseconds between two looks of a page whose run waits: whether it is stopped, what its place is.
+_LOOK = 700
 WAITING = "waiting for its turn …"
 STOPPED_WAITING = "Stopped before its turn."
+_PLACE = "waiting for its turn: "
+LET_GO = "It waited without a word of its page and was let go: press again."
 OUTDATED = "From before the last change of picture or models: run it again for what is chosen now."
 _TEMPLATE = '<p class="studio-outdated" role="status" aria-live="polite">{{value}}</p>'
 
@@ -52,27 +56,32 @@ class LongRun:
 
     Attributes:
         clock: is never shown; an event is given the page's time in its stead.
+        again: is never shown; a page whose run waits asks for its place whenever this changes.
         stops: who asked for a stop.
         turns: the line in which this run and all other long ones wait.
     """
 
     clock: gr.Number
+    again: gr.Number
     stops: Stops
     turns: Turns
 
     def begun_by(
         self,
-        event: Callable[..., Any],
+        events: Sequence[Callable[..., Any]],
         run: Callable[..., Iterator[tuple[Any, ...]]],
         inputs: list[Component],
         outputs: list[Component],
         line: gr.HTML,
         since: gr.Number | None = None,
     ) -> None:
-        """Have an event (`button.click`, or the `then` of another) begin the run when it has its turn.
+        """Have events (`button.click`, or the `then` of another) begin the run when it has its turn; once for a run.
+
+        A run that has to wait ends its event and keeps no connection, of which a browser has six to one server; the
+        page then asks for its place until the turn comes.
 
         Args:
-            event: what is pressed.
+            events: what is pressed.
             run: the handler; each of its steps has a value for each output.
             inputs: what it is given after time and request.
             outputs: what it writes.
@@ -84,31 +93,97 @@ class LongRun:
         private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         at, timed = (self.clock, TIMED) if since is None else (since, None)
         place = outputs.index(line)
-        waiting = self._in_turn(run, place, len(outputs))
+        begin = self._begin(run, place, len(outputs))
         if since is not None:
-            waiting = _if_asked(waiting, place, len(outputs))
-        begun = event(waiting, [at, *inputs], outputs, js=timed, **LONG_EVENT, **private)
-        begun.failure(None, None, line, js="() => ''", **private)
+            begin = self._if_asked(begin, place, len(outputs))
+        for event in events:
+            begun = event(begin, [at, *inputs], outputs, js=timed, **LONG_EVENT, **private)
+            begun.failure(None, None, line, js="() => ''", **private)
+            # Whether it ran or waits is for the server to say: the line may hold the last word of an earlier run.
+            begun.then(None, None, self.again, js="() => performance.now()", **EACH_TIME, **private)
+        later = f"(...given) => new Promise((look) => setTimeout(() => look(given), {_LOOK}))"
+        poll, asking = self._poll(run, place, len(outputs)), {**LONG_EVENT, **EACH_TIME, **private}
+        turn = self.again.change(poll, [self.again, line], [*outputs, self.again], js=later, **asking)
+        turn.failure(None, None, line, js="() => ''", **private)
 
-    def _in_turn(
+    def _of(self, request: gr.Request) -> tuple[str, int]:
+        """Whose a place in the line is: a page's, for this run."""
+        return str(request.session_hash), self.again._id
+
+    def _begin(
         self, run: Callable[..., Iterator[tuple[Any, ...]]], line: int, outputs: int
     ) -> Callable[..., Iterator[tuple[Any, ...]]]:
-        """The handler, which waits for its turn and says so in output number `line` of so many."""
+        """The handler, which runs if nobody is before it; else it takes a place, says so in output `line` and ends."""
 
+        @told_steps
         @functools.wraps(run)
-        def waiting(asked: Any, request: gr.Request, *given: Any) -> Iterator[tuple[Any, ...]]:
-            with self.turns.in_line() as before:
-                told, seconds = 0, 0.0
-                while others := before(seconds):
-                    if self.stops.asked(asked, request):
-                        yield _only(STOPPED_WAITING, line, outputs)
-                        return
-                    # Also where nothing is new: Gradio sees between two steps whether the page is still there.
-                    yield _only(gr.skip() if others == told else place_in_line(others), line, outputs)
-                    told, seconds = others, _LOOK
-                yield from run(asked, request, *given)
+        def begin(asked: Any, request: gr.Request, *given: Any) -> Iterator[tuple[Any, ...]]:
+            place = self.turns.take(self._of(request), asked, given)
+            others = self.turns.before(place)
+            if others == 0:
+                yield from self._through(place, run, request)
+            else:
+                yield _only(place_in_line(others) if others else gr.skip(), line, outputs)
 
-        return waiting
+        return begin
+
+    def _poll(
+        self, run: Callable[..., Iterator[tuple[Any, ...]]], line: int, outputs: int
+    ) -> Callable[..., Iterator[tuple[Any, ...]]]:
+        """The handler that looks for the turn of a run that waits; its last output is `again`, which has it called."""
+
+        def poll(again: Any, said: Any, request: gr.Request) -> Iterator[tuple[Any, ...]]:
+            place = self.turns.find(self._of(request))
+            if place is None:
+                lost = isinstance(said, str) and said.startswith(_PLACE)
+                yield _only(LET_GO if lost else gr.skip(), line, outputs + 1)
+            elif again is None or again < (place.asked or 0):
+                # Looks for a run that was asked for before this one, which is looked for as well.
+                yield _only(gr.skip(), line, outputs + 1)
+            elif not place.going and self.stops.asked(place.asked, request):
+                self.turns.leave(place)
+                yield _only(STOPPED_WAITING, line, outputs + 1)
+            elif (others := self.turns.before(place)) == 0:
+                with closing(self._through(place, run, request)) as steps:
+                    for step in steps:
+                        yield (*step, gr.skip())
+            elif others:
+                # Also where nothing is new: an earlier run of the page may have said its last word since.
+                yield (*_only(place_in_line(others), line, outputs), again + 1)
+            else:
+                yield _only(gr.skip(), line, outputs + 1)
+
+        poll.__name__ = f"{getattr(run, '__name__', 'run')}_in_turn"
+        return poll
+
+    def _through(
+        self, place: Place, run: Callable[..., Iterator[tuple[Any, ...]]], request: gr.Request
+    ) -> Generator[tuple[Any, ...], None, None]:
+        """The run, which has its turn and gives it up however it ends."""
+        try:
+            yield from run(place.asked, request, *place.given)
+        finally:
+            self.turns.leave(place)
+
+    def _if_asked(
+        self, begin: Callable[..., Iterator[tuple[Any, ...]]], line: int, outputs: int
+    ) -> Callable[..., Iterator[tuple[Any, ...]]]:
+        """The handler, which where there is no time at which it was asked for only empties the line.
+
+        A run of the page that waits is given up then: what it was to go on from is not shown any more.
+        """
+
+        @functools.wraps(begin)
+        def needed(asked: Any, request: gr.Request, *given: Any) -> Iterator[tuple[Any, ...]]:
+            if asked is None:
+                place = self.turns.find(self._of(request))
+                if place is not None and not place.going:
+                    self.turns.leave(place)
+                yield _only("", line, outputs)
+            else:
+                yield from begin(asked, request, *given)
+
+        return needed
 
     def ended_by(self, *events: Callable[..., Any], before: int = 0) -> None:
         """Have events end what was asked for up to `before` milliseconds before them.
@@ -126,28 +201,14 @@ class LongRun:
         self.ended_by(*events, before=_MOMENT)
 
 
-def _if_asked(
-    run: Callable[..., Iterator[tuple[Any, ...]]], line: int, outputs: int
-) -> Callable[..., Iterator[tuple[Any, ...]]]:
-    """The handler, which does nothing where there is no time at which it was asked for, and then empties the line."""
-
-    @functools.wraps(run)
-    def needed(asked: Any, request: gr.Request, *given: Any) -> Iterator[tuple[Any, ...]]:
-        if asked is None:
-            yield _only("", line, outputs)
-        else:
-            yield from run(asked, request, *given)
-
-    return needed
-
-
 def long_run(turns: Turns) -> LongRun:
     """Make one, in the blocks that are open.
 
     Args:
         turns: the line of all long runs of the server.
     """
-    return LongRun(gr.Number(visible=False), Stops(), turns)
+    # One that is not on the page at all would not be heard to change.
+    return LongRun(gr.Number(visible=False), gr.Number(visible="hidden"), Stops(), turns)
 
 
 def say_waiting(line: gr.HTML, *events: Callable[..., Any]) -> None:
@@ -158,7 +219,7 @@ def say_waiting(line: gr.HTML, *events: Callable[..., Any]) -> None:
 
 def place_in_line(others: int) -> str:
     """How long a run waits, in words: how many runs are before it, the one that is under way among them."""
-    return f"waiting for its turn: {others} other {'runs are' if others > 1 else 'run is'} before this one …"
+    return f"{_PLACE}{others} other {'runs are' if others > 1 else 'run is'} before this one …"
 
 
 def _only(value: Any, at: int, outputs: int) -> tuple[Any, ...]:

@@ -262,7 +262,7 @@ def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
     say_outdated(at, w.outdated, w.swept, [w.sweep], sweeping)
     inputs = [*at.inputs, *w.asked, w.tower, w.only]
     say_waiting(w.waiting, w.sweep.click)
-    sweeping.begun_by(w.sweep.click, sweep, inputs, [w.swept, w.take, *w.plots, w.waiting], line=w.waiting)
+    sweeping.begun_by([w.sweep.click], sweep, inputs, [w.swept, w.take, *w.plots, w.waiting], line=w.waiting)
 
 
 def _filled(

@@ -348,7 +348,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     say_waiting(w.waiting, w.segment.click)
     settings = [w.preset, w.background, w.rules]
     inputs = [*at.inputs, *settings, *w.controls]
-    segmenting.begun_by(w.segment.click, segment, inputs, [w.segmented, *w.segments, w.waiting], line=w.waiting)
+    segmenting.begun_by([w.segment.click], segment, inputs, [w.segmented, *w.segments, w.waiting], line=w.waiting)
     w.paint.click(paint, at.picture, w.painter, api_visibility="private", show_progress="hidden")
 
 

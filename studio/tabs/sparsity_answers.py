@@ -108,7 +108,7 @@ def wire_answers(at: LookedAt, service: Service, part: AnswersPart, shown: Any) 
 
     part.running.ended_by(part.stop.click)
     outputs: list[Any] = [part.answers, part.line]
-    part.running.begun_by(shown.success, answer, [at.picture, part.token], outputs, line=part.line, since=part.since)
+    part.running.begun_by([shown.success], answer, [at.picture, part.token], outputs, line=part.line, since=part.since)
 
 
 def _begun(service: Service, picture: Upload | None, token: str) -> tuple[Kept, Iterator[tuple[int, Answered]]]:

@@ -90,7 +90,7 @@ def wire_sweep(at: LookedAt, service: Service, part: SweepPart, controls: list[A
     say_outdated(at, part.outdated, part.swept, [part.run], sweeping)
     say_waiting(part.waiting, part.run.click)
     outputs: list[Any] = [part.swept, part.take, part.figure, part.waiting]
-    sweeping.begun_by(part.run.click, sweep, [*at.inputs, *controls], outputs, line=part.waiting)
+    sweeping.begun_by([part.run.click], sweep, [*at.inputs, *controls], outputs, line=part.waiting)
 
 
 def _said(text: str) -> str:

@@ -225,8 +225,9 @@ def handlers(demo: gr.Blocks, name: str) -> list[Any]:
 
 
 def test_long_runs_wait_in_one_line_and_are_no_endpoints(demo: gr.Blocks) -> None:
-    running = [*handlers(demo, "run"), *handlers(demo, "run_duel")]
-    assert len(running) == 1 + len(FIGURE_2) + 1
+    names = ("run", "run_in_turn", "run_duel", "run_duel_in_turn")
+    running = [each for name in names for each in handlers(demo, name)]
+    assert len(running) == 1 + len(FIGURE_2) + 3
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in running} == {(RUNS_LONG, MOST_IN_LINE)}
     assert all(fn.api_visibility == "private" for fn in demo.fns.values())
 
@@ -243,10 +244,14 @@ def test_a_duel_that_waits_says_its_place_and_begins_when_the_run_before_it_has_
     given = (*ASKED, scene, "clip-scenes", "diffclip-scenes")
     explaining = handlers(demo, "run")[0].fn(*given, "", "ig", "weights", "positive", 1, 8, "blur", PATCHES, False)
     next(explaining)
-    dueling = handlers(demo, "run_duel")[0].fn(*given, "a cat", "", "last layer", "blur", 4)
-    assert next(dueling)[-1] == place_in_line(1)
+    asked = list(handlers(demo, "run_duel")[0].fn(*given, "a cat", "", "last layer", "blur", 4))
+    assert [step[-1] for step in asked] == [place_in_line(1)], "its event ends"
+    turn = handlers(demo, "run_duel_in_turn")[0].fn
+    *_, line, again = next(turn(2.0, "", ASKED[1]))
+    assert (line, again) == (place_in_line(1), 3.0)
     explaining.close()
-    assert "passes" in next(dueling)[-1]
+    dueling = turn(again, line, ASKED[1])
+    assert "passes" in next(dueling)[-2]
     dueling.close()
 
 

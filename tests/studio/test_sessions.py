@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hooked import pictures_read, slow_models
 from PIL import Image
+from raw_page import RawPage, Visitor
 from raw_requests import Served, ask, event_named, file_data, run_event
 
 from models import open_picture
@@ -86,30 +87,35 @@ def test_a_long_run_holds_nobody_up(served: Served, tmp_path: Path) -> None:
     assert ended["quick"] < ended["long"]
 
 
-def test_a_long_run_of_another_page_is_told_its_place_and_has_its_turn_when_the_first_has_ended(
+def test_a_long_run_of_another_page_ends_its_event_and_has_its_turn_when_it_asks_after_the_first_has_ended(
     served: Served, tmp_path: Path
 ) -> None:
     picture, _ = sent_picture(served, tmp_path, 8)
-    index = event_named(served.demo, "run")
-    first = [getattr(field, "value", None) for field in served.demo.fns[index].inputs]
-    page = [1.0, picture, "clip-scenes", "diffclip-scenes"]
-    said: dict[str, list[str]] = {}
+    page = RawPage.at(served.address)
+    first, second = page.visitor(), page.visitor()
+    told: list[str] = []
 
-    def explain(name: str, texts: str, steps: int) -> None:
-        said[name] = run_event(served.address, index, [*page, texts, "ig", *first[6:9], steps, *first[10:]])
+    def explain(visitor: Visitor, texts: str, steps: int) -> str:
+        fields = page.fields["run"]
+        given = [1.0, picture, "clip-scenes", "diffclip-scenes", texts, "ig", *fields[6:9], steps, *fields[10:]]
+        return visitor.event("run", given)[2]
 
-    thread = threading.Thread(target=explain, args=("long", "a cat\na dog", MOST_STEPS))
+    thread = threading.Thread(target=lambda: told.append(explain(first, "a cat\na dog", MOST_STEPS)))
     thread.start()
     time.sleep(0.3)
-    explain("short", "a cat", FEWEST_STEPS)
+    said, again = explain(second, "a cat", FEWEST_STEPS), 2.0
+    assert said == place_in_line(1)
+    assert thread.is_alive(), "it did not wait for its turn before it answered"
+    for _ in range(600):
+        *_, said, number = second.event("run_in_turn", [again, said])
+        if said != place_in_line(1):
+            break
+        assert number == again + 1, "by this the page asks again"
+        again = number
+        time.sleep(0.1)
     thread.join()
-    told = []
-    for name, messages in said.items():
-        outcome(messages)
-        first_step = json.loads(next(each for each in messages if '"process_generating"' in each).removeprefix("data:"))
-        if place_in_line(1) in first_step["output"]["data"]:
-            told.append(name)
-    assert told == ["short"], "its place is the first thing that it is told"
+    assert " passes in " in told[0]
+    assert " passes in " in said
 
 
 def passes_until(served: Served, index: int, data: list[Any], told: str) -> None:
