@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
         "render",
         help="draw a recipe again",
         description="Draw a recipe again: PNG, SVG, arrays, numbers and the recipe with what was found now. On the "
-        "machine and with the versions that made it, the files are equal byte for byte.",
+        "machine and with the versions and the number of threads that made it, the files are equal byte for byte.",
     )
     render.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe.json, as the page gives it")
     render.add_argument(

@@ -32,7 +32,7 @@ from studio.uploads import emptied_if_unreadable, picture_field
 from studio.viewer.explained import status_line
 from studio.viewer.painter import mask_painter, painter_value
 from studio.viewer.strip import map_strip
-from studio.viewer.tables import table_html
+from studio.viewer.tables import said_html, table_html
 
 TEMPLATE = "a photo of a {}"
 
@@ -254,7 +254,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
                 # Answers to what was shown before must not come under these maps.
                 w.answers.end_earlier(asked, request)
             # The maps again and no `gr.skip()`: it would be written into the step before, if that is still on its way.
-            yield value, _said(shown.said), shown.grids, *w.answers.showing(shown.answers, token, since)
+            yield value, said_html(shown.said), shown.grids, *w.answers.showing(shown.answers, token, since)
 
     @told
     def bounds(
@@ -310,9 +310,9 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         try:
             for ready, (said, *strips) in segmenting.stops.until(asked, request, begun.steps):
                 shown = [kept(at, strip, ready) for at, strip in enumerate(strips)]
-                yield _said(said), *shown, begun.note
+                yield said_html(said), *shown, begun.note
         except Stopped:
-            yield _said("Stopped."), *shown, ""
+            yield said_html("Stopped."), *shown, ""
 
     @told
     def paint(picture: Upload | None) -> dict[str, Any]:
@@ -373,8 +373,3 @@ def _given(picture: Upload | None) -> Upload:
     if picture is None:
         raise StudioError(NO_PICTURE)
     return picture
-
-
-def _said(text: str) -> str:
-    """A line that screen readers are told."""
-    return f'<p class="sg-said" role="status" aria-live="polite">{html.escape(text)}</p>'

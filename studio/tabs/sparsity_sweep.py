@@ -1,6 +1,5 @@
 """α swept from 1 to 2 on the Sparsity tab: a long run that ends in curves, which can be taken away."""
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from studio.tabs.following import long_run, outdated_line, say_outdated, say_wai
 from studio.take_strip import take_strip_server
 from studio.upload import Upload
 from studio.viewer.explained import status_line
-from studio.viewer.tables import table_html
+from studio.viewer.tables import said_html, table_html
 from studio.viewer.take_button import take_button
 
 
@@ -77,13 +76,13 @@ def wire_sweep(at: LookedAt, service: Service, part: SweepPart, controls: list[A
         try:
             for said, chart in sweeping.stops.until(asked, request, begun.steps):
                 if chart is None:
-                    yield _said(said), gr.skip(), gr.skip(), begun.note
+                    yield said_html(said), gr.skip(), gr.skip(), begun.note
                     continue
                 made = alpha_sweep_settings(picture, names, set_to, ALPHAS)
                 taken = service.strips.keep(new_token(), chart, picture_of(picture), made)
-                yield _said(said), taken, gr.Plot(chart_figure(chart), visible=True), begun.note
+                yield said_html(said), taken, gr.Plot(chart_figure(chart), visible=True), begun.note
         except Stopped:
-            yield _said("Stopped."), gr.skip(), gr.skip(), ""
+            yield said_html("Stopped."), gr.skip(), gr.skip(), ""
 
     sweeping.ended_by(part.stop.click)
     sweeping.begun_anew_by(part.run.click)
@@ -91,8 +90,3 @@ def wire_sweep(at: LookedAt, service: Service, part: SweepPart, controls: list[A
     say_waiting(part.waiting, part.run.click)
     outputs: list[Any] = [part.swept, part.take, part.figure, part.waiting]
     sweeping.begun_by([part.run.click], sweep, [*at.inputs, *controls], outputs, line=part.waiting)
-
-
-def _said(text: str) -> str:
-    """A line that screen readers are told."""
-    return f'<p class="sg-said" role="status" aria-live="polite">{html.escape(text)}</p>'
