@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from models.build import ClipModule, build_clip, keep_in_float32
+from models.claims import check_claim
 from models.config import ModelConfig, OpenClipConfig
 from models.errors import CheckpointError, StudioError
 from models.files.safetensors_files import write_safetensors
@@ -132,10 +133,12 @@ def assemble(
     """Weights under our names and what is known of them -> a model, strictly, for inference in float32.
 
     Raises:
-        CheckpointError: the weights do not fit, or the tokenizer or the picture transform does not.
+        CheckpointError: the weights do not fit or are no finite numbers, or the tokenizer or the picture transform does
+            not fit.
     """
     patch = _patch(info) if overrides.grid else (1, 1)
     config = of_config(info.model, overrides, patch)
+    check_claim(config, state, origin.path)
     clip = build_clip(config) if isinstance(config, ModelConfig) else build_open_clip(config)
     layout = vision_tower(clip).layout
     assert isinstance(layout, TokenGrid)
@@ -148,6 +151,7 @@ def assemble(
             origin = replace(origin, assumed=(*origin.assumed, note))
     _check_fit(clip, state, config, origin.path)
     clip.load_state_dict(as_float32(state), strict=True)
+    _check_finite(clip, origin.path)
     clip.eval().requires_grad_(False)
     preprocess = of_preprocess(info.preprocess, overrides, patch)
     _check_size(clip, preprocess, origin.path)
@@ -179,6 +183,21 @@ def _check_fit(clip: ClipModule, state: dict[str, Tensor], config: ModelConfig |
                 f"{key} of {path} holds whole numbers ({tensor.dtype}): the weights are quantised, use those in "
                 "float32, float16 or bfloat16."
             )
+
+
+def _check_finite(clip: ClipModule, path: Path) -> None:
+    """Refuse weights that are no numbers to compute with, which would show as maps and similarities of nothing.
+
+    Raises:
+        CheckpointError: names the first of them.
+    """
+    broken = [name for name, weight in clip.named_parameters() if not bool(weight.isfinite().all())]
+    if broken:
+        many = f"{broken[0]} and {len(broken) - 1:,} more weights" if len(broken) > 1 else broken[0]
+        raise CheckpointError(
+            f"{path} holds values that are infinite or no numbers, in {many}: the training diverged or the file is "
+            "damaged, use earlier weights."
+        )
 
 
 def _check_size(clip: ClipModule, preprocess: Preprocess, path: Path) -> None:
@@ -232,7 +251,7 @@ def read_info(folder: Path) -> CheckpointInfo:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CheckpointError(f"{folder} is not a checkpoint folder: it holds no {CONFIG}.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not readable JSON ({error}): export the checkpoint again.") from error
     if isinstance(data, dict) and data.get("format") != FORMAT:
         raise CheckpointError(f"{path} has format {data.get('format')}, this version reads {FORMAT}: export it again.")

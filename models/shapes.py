@@ -66,9 +66,18 @@ def raw_heads(
     state: State, overrides: Overrides, tower: int, attention: str, width: int, known: tuple[int, int]
 ) -> tuple[int, Assumed]:
     """Raw heads of a tower, and what was assumed: lambda's vectors have the head width, other weights do not tell."""
-    vector = state.get(f"{attention}.lambda_q1")
+    # Where one vector is missing the others tell, so that it is the missing one that is named.
+    names = [key for which in ("q1", "k1", "q2", "k2") if (key := f"{attention}.lambda_{which}") in state]
     name = ("vision", "text")[tower]
-    told = width // vector.shape[0] if vector is not None else None
+    told = None
+    if names:
+        entries = state[names[0]].numel()
+        if not entries or width % entries:
+            raise CheckpointError(
+                f"{names[0]} has {entries} entries, one for each channel of a head, which do not divide the {name} "
+                f"tower's width of {width}: the file is damaged, or of another kind of attention."
+            )
+        told = width // entries
     if overrides.heads is not None:
         if told is not None and told != overrides.heads[tower]:
             raise CheckpointError(

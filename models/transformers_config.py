@@ -40,7 +40,7 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not readable JSON ({error}): fetch it again.") from error
     return data if isinstance(data, dict) else {}
 

@@ -9,6 +9,7 @@ import torch
 
 from models import open_clip_zoo as zoo
 from models.checkpoints import CONFIG, MARK, TOKENIZER, WEIGHTS, CheckpointInfo, assemble, load_checkpoint
+from models.claims import check_claim
 from models.config import OpenClipConfig
 from models.errors import CheckpointError
 from models.files.state_keys import checked_logit_scale
@@ -183,7 +184,7 @@ def _is_transformers(path: Path) -> bool:
     """Whether a config.json is the Transformers library's, which calls its own by the same name as we do ours."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(data, dict) and ("model_type" in data or "architectures" in data)
 
@@ -193,7 +194,7 @@ def _from_open_clip_config(config_file: Path, weights: Path, name: str, override
     try:
         data = json.loads(config_file.read_text(encoding="utf-8"))
         model, transform = dict(data["model_cfg"]), dict(data.get("preprocess_cfg") or {})
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"{config_file} is no open_clip config ({type(error).__name__}: {error}): it needs model_cfg."
         ) from error
@@ -230,6 +231,7 @@ def _open_clip_model(
 ) -> LoadedModel:
     """Weights for an architecture of open_clip's, under whichever of its two spellings of the text tower."""
     weights = read_weights(path)
+    check_claim(config, weights.state, path)
     module = zoo.build_open_clip(config)
     state = zoo.fitted_names(module, _scaled(weights))
     visual: Any = module.visual

@@ -114,7 +114,11 @@ def _pair(text: str, names: Sequence[str]) -> tuple[str, str]:
 def _batch(options: argparse.Namespace) -> int:
     from studio.batch import batch
 
-    print(batch(options.folder, options.models, options.out, heads=options.heads, seed=options.seed))
+    try:
+        print(batch(options.folder, options.models, options.out, heads=options.heads, seed=options.seed))
+    except KeyboardInterrupt:
+        print("Stopped. The same command goes on from what is kept beside OUT.", file=sys.stderr)
+        return 130
     return 0
 
 

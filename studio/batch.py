@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from studio.service import vision_grid, weights_sha256
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".jp2", ".ppm")
 MASK = ".mask.png"
+OF_ONE = "What is known of one picture alone has no interval: low and high are empty."
 COLUMNS = (
     *("model", "title", "layer", "head", "map", "measure", "pictures", "mean", "low", "high"),
     *("control_a2_shuffled", "control_low", "control_high", "difference", "difference_low", "difference_high"),
@@ -54,7 +56,8 @@ def batch(folder: Path, sources: Sequence[str], out: Path, *, heads: bool = Fals
         seed: of the bootstrap.
 
     Raises:
-        StudioError: no picture, a model that cannot be loaded, or numbers of other settings beside `out`.
+        StudioError: no picture, or none that can be read; a model that cannot be loaded; numbers of other settings
+            beside `out`; a file in its place that no run of this kind wrote.
     """
     if out.suffix not in (".csv", ".json"):
         raise StudioError(f"{out} is neither .csv nor .json: choose one of these endings.")
@@ -67,21 +70,27 @@ def batch(folder: Path, sources: Sequence[str], out: Path, *, heads: bool = Fals
     }
     known = out.with_name(f"{out.stem}.pictures.jsonl")
     gathered = _Gathered()
-    lines, torn = _known(known, settings)
     try:
+        lines, torn = _known(known, settings)
+        if out.exists() and not known.is_file():
+            raise StudioError(f"{out} is there already, without {known.name} beside it: choose another OUT.")
         out.parent.mkdir(parents=True, exist_ok=True)
         with known.open("a", encoding="utf-8") as log:
             # On a line of its own also where a run was stopped in the middle of one.
-            log.write("" if lines else json.dumps({"settings": settings}) + "\n")
             log.write("\n" if torn else "")
+            log.write("" if lines else json.dumps({"settings": settings}) + "\n")
             for path in tqdm(files, unit="picture", file=sys.stderr, disable=None):
                 _gather(path, folder, models, heads, lines, log, gathered)
-        _write(out, table(gathered.rows, models, seed), settings, gathered, seed)
+        often = sorted(gathered.skipped.items(), key=lambda item: -len(item[1]))
+        left = "".join(f"\n  {len(names)} left out: {reason} First: {names[0]}" for reason, names in often)
+        if not gathered.rows:
+            raise StudioError(f"Of none of the {len(files)} pictures in {folder} there are numbers: give others.{left}")
+        rows = table(gathered.rows, models, seed)
+        _write(out, rows, settings, gathered, seed)
     except OSError as error:
         raise StudioError(f"{out} cannot be written ({error.strerror}): choose another place.") from error
-    often = sorted(gathered.skipped.items(), key=lambda item: -len(item[1]))
-    left = "".join(f"\n  {len(names)} left out: {reason} First: {names[0]}" for reason, names in often)
-    return f"{len(gathered.rows)} of {len(files)} pictures in {out}{left}"
+    alone = "" if all(row["pictures"] != 1 for row in rows) else f"\n  {OF_ONE}"
+    return f"{len(gathered.rows)} of {len(files)} pictures in {out}{left}{alone}"
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -119,17 +128,29 @@ def _known(path: Path, settings: dict[str, Any]) -> tuple[dict[str, dict[str, An
     if not path.is_file():
         return {}, False
     lines: dict[str, dict[str, Any]] = {}
-    whole = path.read_text(encoding="utf-8")
+    whole = path.read_text(encoding="utf-8", errors="replace")
     for text in whole.splitlines():
         try:
             line = json.loads(text)
-        except ValueError:  # the last line of a run that was stopped while it wrote
+            # The last line of a run that was stopped while it wrote, or one that another program wrote, is left out.
+            if isinstance(line, dict) and "settings" in line:
+                lines[""] = line
+            elif _is_of_a_picture(line):
+                lines[line["sha256"]] = line
+        except (ValueError, TypeError, KeyError, RecursionError):
             continue
-        lines["" if "settings" in line else line["sha256"]] = line
     plain = json.loads(json.dumps(settings))
     if lines and lines.get("", {}).get("settings") != plain:
         raise StudioError(f"{path} is of other models, versions or settings: choose another OUT, or delete it.")
     return lines, bool(whole) and not whole.endswith("\n")
+
+
+def _is_of_a_picture(line: dict[str, Any]) -> bool:
+    """Whether a line holds all numbers of a picture as `_gather` writes them."""
+    kinds = (str, int, str, str, str, float | int | None, float | int | None)
+    return isinstance(line["sha256"], str) and all(
+        len(entry) == len(kinds) and all(map(isinstance, entry, kinds)) for entry in line["numbers"]
+    )
 
 
 def _gather(
@@ -142,7 +163,8 @@ def _gather(
     gathered: _Gathered,
 ) -> None:
     """The numbers of one picture, of an earlier run or by running the models; a reason where it cannot be read."""
-    name = path.relative_to(folder).as_posix()
+    # A name that is no text is told with its bytes.
+    name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
     try:
         data, mask = path.read_bytes(), path.with_name(path.stem + MASK)
         marked = mask.read_bytes() if mask.is_file() else b""
@@ -200,8 +222,6 @@ def table(
 ) -> list[dict[str, Any]]:
     """One line a model, layer, head, map and measure: means over pictures, of the control, and of their difference."""
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
-    if not rows:
-        return []
     pairs = np.array([[_pair(row.get(key)) for key in keys] for row in rows.values()], dtype=np.float64)  # (P, K, 2)
     columns = (pairs[..., 0], pairs[..., 1], pairs[..., 0] - pairs[..., 1])
     values, controls, differences = (intervals(column, seed) for column in columns)
@@ -237,7 +257,7 @@ def _write(out: Path, lines: list[dict[str, Any]], settings: dict[str, Any], gat
             **settings,
             "pictures": len(gathered.rows),
             "left_out": gathered.skipped,
-            "interval": f"95 % percentile bootstrap over pictures, {RESAMPLES} resamples, seed {seed}",
+            "interval": f"95 % percentile bootstrap over pictures, {RESAMPLES} resamples, seed {seed}. {OF_ONE}",
             "rows": lines,
         }
         out.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -10,7 +10,10 @@ _CHUNK = 100
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over `count` pictures and the 95 % interval of its bootstrap distribution; None where undefined."""
+    """A mean over `count` pictures and the 95 % interval of its bootstrap distribution; None where undefined.
+
+    Of one picture there is no interval: every resample is that picture, which says nothing of others.
+    """
 
     mean: float | None
     low: float | None
@@ -40,8 +43,11 @@ def intervals(values: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> 
         if counts[column] == 0:
             found.append(Interval(None, None, None, 0))
             continue
+        mean = float(filled[:, column].sum() / counts[column])
+        if counts[column] == 1:
+            found.append(Interval(mean, None, None, 1))
+            continue
         sample = resampled[:, column]
         low, high = np.percentile(sample[~np.isnan(sample)], (2.5, 97.5))
-        mean = filled[:, column].sum() / counts[column]
-        found.append(Interval(float(mean), float(low), float(high), int(counts[column])))
+        found.append(Interval(mean, float(low), float(high), int(counts[column])))
     return found

@@ -33,6 +33,7 @@ KINDS = (".safetensors", ".pt", ".pth", ".bin")
 BESIDE = (".json",)  # the config and tokenizer of a checkpoint folder
 _MIB = 2**20
 _TOLD_EVERY = 0.5
+_DIGITS = 8  # of a SHA-256, enough to tell a person's models apart
 # An upload comes from anyone who can open the page; the largest model people look at here is a ViT-L in float32.
 UPLOAD_LIMITS = Limits(total_bytes=8 * 2**30, header_bytes=16 * _MIB, tensors=20_000, entries=100_000)
 _JSON_BYTES = 64 * _MIB
@@ -105,7 +106,7 @@ def bring_named(service: Service, reference: str, settings: str = "") -> Iterato
     load = partial(_load, source, given, name)
     shown = reference.strip()[:80]
     model = yield from _waited(partial(_guarded, load, service.policy, {}), f"Loading {shown}")
-    model = _distinct(service, model)
+    model = _distinct(service, model, "")
     path = model.origin.path
     local = path if path.is_dir() else path.parent
     # The log of a run tells nothing of weights that are read with another lambda_init.
@@ -119,7 +120,7 @@ def bring_files(service: Service, files: Sequence[Path], settings: str = "") -> 
     """Load an uploaded weight file, or the files of a checkpoint folder, under a name that nobody can guess.
 
     Raises:
-        StudioError: the page takes no files, they are no checkpoint, need code to be opened, or are too large.
+        StudioError: the page takes no checkpoints, they are none, need code to be opened, or are too large.
     """
     service.policy.check_uploads()
     given = settings_of(settings)
@@ -138,7 +139,7 @@ def bring_files(service: Service, files: Sequence[Path], settings: str = "") -> 
     model, sha256 = yield from _waited(
         partial(_guarded, load, service.policy, shown), f"Reading {weights[0].name}, {_megabytes(size)}"
     )
-    model = _distinct(service, model)
+    model = _distinct(service, model, sha256)
     service.registry.bring(name, Entry(model.title, None, None, sha256), model)
     yield Stage(f"{model.title} is loaded.", name)
 
@@ -149,19 +150,35 @@ def bring_folder(service: Service, folder: Path, name: str, title: str) -> None:
     Raises:
         StudioError: it is broken, or too large.
     """
-    if service.registry.held(name) is None:
-        load = partial(_load_as, partial(_load, str(folder), {}, name), title)
-        service.registry.bring(name, Entry(title, folder, load), _guarded(load, service.policy, {}))
+    if service.registry.entry(name) is not None:
+        service.model(name)
+        return
+    load = partial(_load, str(folder), {}, name)
+    # Two runs of one title have steps of one title.
+    model = _distinct(service, _guarded(partial(_load_as, load, title), service.policy, {}), "")
+    service.registry.bring(name, Entry(model.title, folder, partial(_load_as, load, model.title)), model)
 
 
 def _load_as(load: Callable[[], LoadedModel], title: str) -> LoadedModel:
     return replace(load(), title=title)
 
 
-def _distinct(service: Service, model: LoadedModel) -> LoadedModel:
-    """The model with a title that none of the models has that everyone may choose."""
-    taken = {service.title(name) for name in service.names}
-    return replace(model, title=f"{model.title} (brought)") if model.title in taken else model
+def _distinct(service: Service, model: LoadedModel, sha256: str) -> LoadedModel:
+    """The model with a title that no other model has, so that panels and files tell which one they show.
+
+    One that has the title of a model that everyone may choose says that it was brought. Two that were brought, as two
+    steps of one run, differ in the first digits of their weights' SHA-256, as recipes have it; the same weights brought
+    twice keep one title.
+    """
+    if model.title in {service.title(name) for name in service.names}:
+        model = replace(model, title=f"{model.title} (brought)")
+    other = service.registry.titled(model.title, model.name)
+    if other is None:
+        return model
+    own = sha256 or weights_sha256(model)
+    if other.sha256 == own:
+        return model
+    return replace(model, title=f"{model.title} · {own[:_DIGITS]}")
 
 
 def recognised(model: LoadedModel) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """The folded part at the side of the page in which a person brings a model of their own."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -134,10 +135,15 @@ def choices_of(service: Service, names: list[str]) -> list[tuple[str, str]]:
 
 
 def view_of(service: Service, said: str, state: str, models: list[str]) -> dict[str, Any]:
-    """The value of the list of models that were brought; those whose weights were let go keep their title alone."""
+    """The value of the list of models that were brought; those whose weights were let go keep their title alone.
+
+    The rows go as one text: a handler that yields sends a page the difference to its last step, and Gradio's (6.31) of
+    a list within a list that becomes shorter by more than one takes the wrong entries away, so that a model would be
+    shown with rows of the one before.
+    """
     shown = []
     for name in models:
         model = service.registry.held(name)
         rows = [("weights", "let go to make room for others")] if model is None else recognised(model)
-        shown.append({"name": name, "title": service.title(name), "rows": rows})
+        shown.append({"name": name, "title": service.title(name), "rows": json.dumps(rows)})
     return {"said": said, "state": state, "models": shown}

@@ -57,6 +57,14 @@ class AlphaSweepSettings:
 
 
 @dataclass(frozen=True)
+class Unswept:
+    """A model that was chosen and not swept, by its name, and the sentence that says why: it has no λ there."""
+
+    model: str
+    why: str
+
+
+@dataclass(frozen=True)
 class LambdaSweepSettings:
     """λ swept; the fields are those of `studio.sweeping.lambda_asked`.
 
@@ -66,6 +74,7 @@ class LambdaSweepSettings:
         only: whether λ of the maps' layer alone was swept.
         layer, head, part: the map whose mass on objects was followed.
         other: the picture whose A2 was put in, or None where none was.
+        unswept: the chosen models of which there are no curves; they are named and not run.
     """
 
     tower: str
@@ -77,6 +86,7 @@ class LambdaSweepSettings:
     head: str
     part: str
     other: Picture | None = None
+    unswept: tuple[Unswept, ...] = ()
 
     @property
     def models(self) -> tuple[str, ...]:

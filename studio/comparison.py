@@ -10,10 +10,7 @@ from studio.frame import on_preview, preview, shown_window
 from studio.overview import described
 from studio.panels import default_panels, kinds_of
 from studio.service import Look, Service, vision_grid
-from studio.store import BoundedStore
 from studio.upload import Upload
-
-PICTURE_BYTES = 128 * 2**20
 
 
 def view_value(
@@ -102,25 +99,6 @@ def first_text(service: Service, token: str, classes: str, template: str) -> str
         return example.caption
     label = next((part.strip() for part in classes.replace("\n", ",").split(",") if part.strip()), "")
     return template.replace("{}", label) if "{}" in template and label else label
-
-
-class PictureStore:
-    """Pictures that were looked at, so that a link opens them again as long as they are kept.
-
-    A picture is named by a hash of its pixels: who knows the name has seen the picture.
-    """
-
-    def __init__(self, capacity: int = PICTURE_BYTES) -> None:
-        self._kept: BoundedStore[str, Upload] = BoundedStore(capacity)
-
-    def keep(self, upload: Upload) -> None:
-        """Keep a picture for later."""
-        self._kept.put(upload.token, upload, 3 * upload.image.width * upload.image.height)
-
-    def find(self, token: str) -> Upload | None:
-        """The picture, with its file if that is still there."""
-        upload = self._kept.get(token)
-        return upload if upload is not None and upload.file.is_file() else None
 
 
 def looked(

@@ -25,6 +25,7 @@ from studio.methods import (
     passes,
 )
 from studio.service import Service, vision_grid
+from studio.similarity import check_readable
 from studio.upload import Upload
 
 RELEVANCE, IG, SHAP, OCCLUSION, LAYER_IG, CAM = "relevance", "ig", "shap", "occlusion", "layer_ig", "cam"
@@ -96,6 +97,8 @@ def explain_all(
     """
     found: list[Explanation] = []
     looks = [service.look(name, picture.image) for name in names]
+    for look in looks:
+        check_readable(look.model, prompts)
     inputs = [look.model.preprocess(picture.image)[0] for look in looks]
     foretold = {(prompt, name): _passes(service, name, prompt, method) for name in names for prompt in prompts}
     shuffled = [name for name in names if control and service.model(name).vision.differential]

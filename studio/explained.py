@@ -11,10 +11,11 @@ import torch
 from PIL import Image
 
 from models import localisation
+from models.layout import TokenGrid
 from models.statistics import positive_part
 from studio.explaining import Explanation, Scores, by_patch
 from studio.measures import Objects
-from studio.methods import Method, Relevance, described, unit_of
+from studio.methods import LayerIntegratedGradients, Method, Relevance, described, unit_of
 from studio.scored_texts import ScoredText, WordScale, word_scale
 from studio.service import Look, vision_grid
 from studio.shuffled_runs import RUN_SO
@@ -29,7 +30,14 @@ PATH_NOTE = (
     "Values add up to the cosine less that of the bare picture, up to “sum − change”. A bare picture is a choice: what "
     "looks like it counts as nothing."
 )
+LAYER_NOTE = (
+    "The tokens that enter a layer have read of each other: in a late one most of the cosine may stand on CLS, which "
+    "has no place on the picture, and on the end of the text."
+)
 UNIFORM, SHUFFLED = "uniform", "A2 shuffled"
+# Of what values should sum to; Sundararajan et al. (ICML 2017) ask for steps until they are within 5 %.
+NEAR_ENOUGH = 0.05
+_ASIDE = "part of the cosine that no patch has, and that the map cannot show"
 
 
 def explanations_strip(image: Image.Image, explanations: Sequence[Explanation], method: Method, detail: str) -> Strip:
@@ -43,6 +51,7 @@ def explanations_strip(image: Image.Image, explanations: Sequence[Explanation], 
     """
     sums = any(explanation.picture.gap for explanation in explanations)
     said = RELEVANCE_NOTE if isinstance(method, Relevance) else PATH_NOTE if sums else ""
+    said += f" {LAYER_NOTE}" if isinstance(method, LayerIntegratedGradients) else ""
     note = (
         f"{described(method)}. Both models, all panels on one scale. The target is the cosine similarity, without the "
         f"logit scale.\n{said}"
@@ -64,10 +73,29 @@ def scored_texts(explanations: Sequence[Explanation], unit: str) -> tuple[Scored
             each.words.values,
             unit,
             each.words.layers,
-            tuple(filter(None, (*each.remarks.clauses, each.words.message))),
+            tuple(filter(None, (*each.remarks.clauses, each.words.message, _incomplete(each.words)))),
+            _completeness(each),
         )
         for each in explanations
     )
+
+
+def _completeness(explanation: Explanation) -> str:
+    """What the scores of the words should sum to and by how much they miss it, "" where they need not sum up."""
+    if explanation.words.gap is None:
+        return ""
+    gap, wanted = explanation.words.gap
+    bare = explanation.cosine - wanted
+    return f"cosine with padding for every word: {number(bare)}; sum − change: {number(gap)}"
+
+
+def _incomplete(scores: Scores) -> str:
+    """A remark where values miss what they should sum to by more than is taken for an integral that has converged."""
+    if scores.gap is None or abs(scores.gap[0]) <= NEAR_ENOUGH * abs(scores.gap[1]):
+        return ""
+    gap, wanted = scores.gap
+    share = f"{100 * abs(gap / wanted):.0f} %" if abs(wanted) > abs(gap) / 10 else "far"
+    return f"not converged: misses its sum by {share}"
 
 
 def words_html(explanations: Sequence[Explanation], unit: str) -> str:
@@ -90,8 +118,8 @@ def _panel(explanation: Explanation, detail: str, unit: str) -> MapPanel:
     look, scores = explanation.look, explanation.picture
     grid = vision_grid(look.model)
     values, patches = scores.values, scores.values
-    if values is not None and values.shape != (grid.rows, grid.cols):
-        patches = by_patch(values, grid)
+    if values is not None:
+        patches = _of_patches(values, grid)
         values = values if detail == PIXELS else patches
     differential = look.model.vision.differential
     blank = np.full((max(grid.rows, 1), max(grid.cols, 1)), np.nan)
@@ -105,13 +133,32 @@ def _panel(explanation: Explanation, detail: str, unit: str) -> MapPanel:
         unit=unit,
         facts=_facts(explanation, patches),
         controls=(UNIFORM, SHUFFLED) if differential else (UNIFORM,),
-        badges=tuple(filter(None, (scores.layers,))),
+        badges=tuple(filter(None, (scores.layers, _incomplete(scores)))),
         message=scores.message,
+        shuffled=None if values is None else _shuffled(explanation, values.shape),
     )
+
+
+def _of_patches(values: np.ndarray, grid: TokenGrid) -> np.ndarray:
+    """Values by patch (R, C), of pixels their sums."""
+    return values if values.shape == (grid.rows, grid.cols) else by_patch(values, grid)
+
+
+def _shuffled(explanation: Explanation, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The maps of the runs with A2 shuffled (K, R, C), as fine as the panel's; None where there was no such run."""
+    if not explanation.shuffled:
+        return None
+    grid, maps = vision_grid(explanation.look.model), np.full((len(explanation.shuffled), *shape), np.nan, np.float32)
+    for at, run in enumerate(explanation.shuffled):
+        if run.picture.values is not None:
+            values = run.picture.values
+            maps[at] = values if values.shape == shape else _of_patches(values, grid)
+    return maps
 
 
 def _facts(explanation: Explanation, patches: np.ndarray | None) -> tuple[Fact, ...]:
     scores, objects, shuffled = explanation.picture, explanation.look.objects, explanation.shuffled
+    grid = vision_grid(explanation.look.model)
 
     def beside(uniform: float | None, values: Sequence[float]) -> list[float | None]:
         """The number of a uniform map, and of a differential model the mean of its runs with A2 shuffled."""
@@ -152,6 +199,11 @@ def _facts(explanation: Explanation, patches: np.ndarray | None) -> tuple[Fact, 
         bare = explanation.cosine - wanted
         change = "of all values, less the change from baseline to picture"
         facts.append(measured("cosine, bare", bare, number, (), "similarity of the baseline and this text"))
+        if scores.aside is not None:
+            before = "CLS token" if grid.prefix == 1 else f"{grid.prefix} tokens before the patches"
+            runs = [run.picture.aside for run in shuffled if run.picture.aside is not None]
+            facts.append(measured(f"on the {before}", scores.aside, number, beside(None, runs), _ASIDE))
+            change = "of all values, with those that have no place on the picture, less the change from the baseline"
         facts.append(measured("sum − change", gap, number, (), change))
     return tuple(facts)
 
@@ -168,12 +220,13 @@ def _run_numbers(scores: Scores, look: Look) -> tuple[float, float]:
     grid, values = vision_grid(look.model), scores.values
     if values is None or look.objects is None:
         return math.nan, math.nan
-    return _object_numbers(values if values.shape == (grid.rows, grid.cols) else by_patch(values, grid), look.objects)
+    return _object_numbers(_of_patches(values, grid), look.objects)
 
 
 def _words_of(each: ScoredText, scale: WordScale) -> str:
     head = f'<div class="ex-of">{html.escape(each.of)}<i>{html.escape(each.layers)}</i></div>'
     warnings = "".join(f'<div class="zs-warn">{html.escape(text)}</div>' for text in each.said)
+    warnings += f'<div class="ex-sum">{html.escape(each.adds_up)}</div>' if each.adds_up else ""
     if each.values is None:
         return f'<div class="ex-line">{head}<div>{warnings}</div></div>'
     tokens = "".join(_token(piece, float(value), scale) for piece, value in zip(each.pieces, each.values, strict=True))

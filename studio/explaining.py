@@ -4,7 +4,7 @@ All methods explain the same number, the cosine similarity, on the picture's sid
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -56,6 +56,7 @@ class Scores:
         layers: which layers were looked at, in words, "" where it is the whole model.
         message: why there is nothing to see, or "".
         gap: by how much the values miss completeness, and what they should sum to; None where they need not sum up.
+        aside: the part of that sum on tokens that have no place on the picture (CLS, registers); None where none has.
     """
 
     values: np.ndarray | None
@@ -63,6 +64,7 @@ class Scores:
     layers: str = ""
     message: str = ""
     gap: tuple[float, float] | None = None
+    aside: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Explanation:
         prompt: the text.
         cosine: the similarity that is explained.
         picture: what the patches contribute.
-        words: what the tokens contribute, aligned with `pieces`; NaN for tokens that are no words.
+        words: what the tokens contribute, aligned with `pieces`; NaN for tokens that are no words, except where the
+            tokens that enter a layer are explained.
         pieces: the tokens as a person reads them.
         passes: how many times a tower ran, batches counted by what is in them.
         remarks: what a person should know of the prompt as the model reads it.
@@ -187,7 +190,10 @@ def picture_scores(pair: Pair, method: Method) -> Steps[Scores]:
         grid = pair.model.vision.layout
         assert isinstance(grid, TokenGrid)
         values = _array(tokens[-grid.patches :].unflatten(0, (grid.rows, grid.cols)))
-        return _finished(values, f"tokens entering layer {pair.model.vision.layer_name(layer)}", gap)
+        scores = _finished(values, f"tokens entering layer {pair.model.vision.layer_name(layer)}", gap)
+        before = tokens[: -grid.patches]
+        # In a late layer most of the similarity may stand on CLS, which the maps do not show.
+        return scores if gap is None or not len(before) else replace(scores, aside=float(before.double().sum()))
     function = of_pixels(pair)
     if isinstance(method, Occlusion):
         rows, cols = pair.pixels.shape[-2] // height, pair.pixels.shape[-1] // width
@@ -205,7 +211,9 @@ def _words(pair: Pair, method: Method) -> Steps[Scores]:
         layer = _from_end(pair.model.text, method.back)
         bare = embedded_words(pair)[1] if isinstance(method, LayerIntegratedGradients) else None
         tokens, gap = yield from _layer_scores(pair, "text", layer, method, bare)
-        return _finished(_of_words(pair, tokens), f"tokens entering layer {pair.model.text.layer_name(layer)}", gap)
+        # In a layer the start and end tokens hold what they have read of the words, so that they have their part.
+        values = _of_words(pair, tokens) if gap is None else _array(tokens[: len(pair.pieces)])
+        return _finished(values, f"tokens entering layer {pair.model.text.layer_name(layer)}", gap)
     words, bare = embedded_words(pair)
     function = of_words(pair)
     if isinstance(method, Occlusion):

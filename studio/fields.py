@@ -1,6 +1,7 @@
 """Sliders that a person can type into, and what they make of what is typed."""
 
 from abc import ABCMeta
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
@@ -36,3 +37,17 @@ def number_slider(minimum: float, maximum: float, value: float, **settings: Any)
 def layer_slider(label: str, **settings: Any) -> gr.Slider:
     """A slider of layers that stands at the last one, however many there are: whoever fills it knows the models."""
     return number_slider(0, MOST_LAYERS, MOST_LAYERS, step=1, label=label, interactive=True, **settings)
+
+
+def layer_to_show(asked: int, depths: Sequence[int]) -> tuple[int, int]:
+    """(the deepest layer of any model, the layer to show) for the layer that is asked for, as on Compare.
+
+    One past the last layer, as a slider has that nobody moved, becomes the last one that all models have.
+
+    Args:
+        asked: the layer.
+        depths: of the models, in layers; a tower without any has no part in it.
+    """
+    there = [depth for depth in depths if depth] or [1]
+    deepest = max(there) - 1
+    return deepest, asked if 0 <= asked <= deepest else min(there) - 1

@@ -12,7 +12,7 @@ from models.intervention import edited_maps
 from models.layout import TokenGrid
 from studio.intervening import Outcome, Refused, cosines
 from studio.measures import SHUFFLES, difference_measures, plain_measures, shuffled_measures
-from studio.outcome import ranks_table
+from studio.outcome import NO_EDIT, ranks_table
 from studio.service import Look, vision_grid
 from studio.strip import Fact, MapPanel, Strip, measured, strip_over
 from studio.upload import Upload
@@ -80,7 +80,7 @@ def panels_of(outcome: Outcome, choice: MapChoice) -> list[MapPanel]:
             unit="× uniform",
             facts=(
                 measured("moved, ½ Σ|Δ|", float(moved.abs().sum()) / 2, _number, (), "half the sum of all changes"),
-                measured("cosine of rows", cosines(*(row[None] for row in rows))[0], _number, (), "before · after"),
+                measured("cosine of rows", _alike(*rows), _number, (), "before · after"),
             ),
             badges=(same,) if same else (),
         )
@@ -133,7 +133,7 @@ def maps_strip(
     if any(fact.controls for panel in panels for fact in panel.facts):
         note += f" “{CONTROL}”: the same number of the same map with A2 shuffled over the patches."
     # A model that is in the tables twice has its edits named twice, from left to right.
-    edits = [f"{outcome.model.title}: {'; '.join(outcome.words) or 'no edit'}." for outcome in ran]
+    edits = [f"{outcome.model.title}: {'; '.join(outcome.words) or NO_EDIT}." for outcome in ran]
     note = "\n".join([note, *edits])
     tables = (ranks_table(prompts, ran),) if prompts else ()
     return replace(strip_over(picture.image, panels, note, together=3), tables=tables)
@@ -240,6 +240,11 @@ def _facts(maps: AttentionMaps, choice: MapChoice, grid: TokenGrid, look: Look) 
         for name, label, write in shown
         if name in found
     )
+
+
+def _alike(first: Tensor, second: Tensor) -> float:
+    """Cosine of two rows (Nk,); NaN where one is zero, as where all heads are ablated."""
+    return cosines(first[None], second[None])[0] if first.any() and second.any() else float("nan")
 
 
 def _number(value: float) -> str:

@@ -166,6 +166,8 @@ def _plot(
             )
             look: dict[str, Any] = {"opacity": opacity, "legend": "", "group": run.key, "end": str(layer)}
             curves.append(Curve(name, places, line, colour, dashes[run.key], **look))
+            if len(places) == 1:  # no line
+                marks.append(Mark(float(places[0]), float(line[0]), faded(colour, opacity), name, "dot", run.key))
         steps = np.array(logged.steps)
         for kept in run.kept:
             place = float(places[int(np.abs(steps - kept.step).argmin())])

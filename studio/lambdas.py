@@ -83,11 +83,13 @@ def runs_of(service: Service, names: Sequence[str], logs: Sequence[Path], folder
     found = list(dict.fromkeys(map(str, names)))
     if (count := len(found) + len(logs) + len(named)) > MOST_RUNS:
         raise StudioError(f"{count} runs are too many to tell apart: choose {MOST_RUNS} at most.")
-    return (
+    runs = [
         *(_or_why(name, service.title(name), partial(run_of_model, service, name)) for name in found),
         *(_or_why(path.name, path.name, partial(_of_sent, path)) for path in logs),
         *(_or_why(text, text[:80], partial(run_of_folder, service, text)) for text in named),
-    )
+    ]
+    # A folder may be named in several ways.
+    return tuple({run.key: run for run in reversed(runs)}.values())[::-1]
 
 
 def _or_why(key: str, title: str, run: Callable[[], Run]) -> Run:
@@ -112,7 +114,8 @@ def run_of_model(service: Service, name: str) -> Run:
             return replace(run, kept=(*run.kept, Kept(run.log.last[0], name)), model=name)
     model = service.model(name)
     final = final_of(model)
-    return Run(name, title, _without_log(model, final, logged=path is not None), None, final, (Kept(0, name),), name)
+    said = _without_log(model, final, logged=path is not None, above=_run_above(folder))
+    return Run(name, title, said, None, final, (Kept(0, name),), name)
 
 
 def final_of(model: LoadedModel) -> dict[str, tuple[float, ...]]:
@@ -153,6 +156,11 @@ def run_of_log(key: str, title: str, path: Path, kept: tuple[Kept, ...]) -> Run:
     if log.bad_lines:
         lines, are = ("line", "is") if log.bad_lines == 1 else ("lines", "are")
         said.append(f"{log.bad_lines} {lines} of its log could not be read and {are} left out.")
+    if log.gone_back:
+        said.append(
+            f"Its log goes back to an earlier step; of what it holds twice the last counts, and {log.gone_back} lines "
+            "before that are left out."
+        )
     if not any(log.towers[tower].lam for tower in TOWERS):
         said.append("Its log holds no λ: standard attention has none, and in DIFF V2 each token and head has its own.")
     else:
@@ -173,13 +181,26 @@ def _kept(folder: Path, log: Path) -> tuple[Kept, ...]:
     return tuple(Kept(step, "", found[step]) for step in sorted(found))
 
 
-def _without_log(model: LoadedModel, final: dict[str, tuple[float, ...]], *, logged: bool) -> str:
+def _run_above(folder: Path | None) -> Path | None:
+    """The run's folder of a checkpoint that was kept on its way, which lies in `steps/<step>` of it."""
+    if folder is None or folder.parent.name != STEPS or not folder.name.isdecimal():
+        return None
+    above = folder.parent.parent
+    return above if find_log(above) is not None else None
+
+
+def _without_log(
+    model: LoadedModel, final: dict[str, tuple[float, ...]], *, logged: bool, above: Path | None = None
+) -> str:
     towers = (model.vision, model.text)
     if not any(tower.differential for tower in towers):
         return "It has no λ: its attention is standard, nothing is subtracted."
     if not final:
         return "In DIFF V2 λ is a sigmoid of the token, one for each token and head: there is no λ of a layer to draw."
     why = f"Its {LOG} holds no λ" if logged else f"No {LOG} of its training is here"
+    if above is not None:
+        kept = f"It was kept at step {model.origin.path.name} of the run {above.name}"
+        why = f"{kept}, whose log is drawn where that is chosen"
     without = [f"Its {tower.name} tower has no λ of a layer." for tower in towers if tower.name not in final]
     known = "Only the final λ is known, that of these weights: dots at the right edge, whatever their step."
     return " ".join([known, f"{why}.", *without])
@@ -207,6 +228,7 @@ def _plain(run: Run) -> dict[str, Any]:
     return {
         "key": run.key,
         "title": run.title,
+        "model": bool(run.model),
         "said": run.said,
         "towers": towers,
         "kept": [kept.step for kept in run.kept],

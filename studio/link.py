@@ -3,15 +3,17 @@
 Pure: names and numbers are checked against what there is, and what cannot be is left out with a sentence about it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from models import StudioError
+from models import LoadedModel, StudioError
+from models.layout import TokenGrid
 from studio.asked import LONGEST_TEXT, alpha_asked
 from studio.overview import OVERS
 from studio.overview_statistics import STATISTICS
-from studio.panels import FEWEST, MOST, SOURCES, Known, Panel, checked_panel
+from studio.panels import FEWEST, MOST, SOURCES, Known, checked_panel, kinds_of
+from studio.tab_link import is_token
 
 # The viewer writes the same keys (viewer/link.js).
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -58,8 +60,9 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
     """The link that query parameters make; unknown parameters are none of ours and are left alone.
 
     Args:
-        parameters: keys and values as they stand in the address; `p` stands once a panel, as "kind.head.model", or
-            "kind.head.own.model" for one with a colour range of its own.
+        parameters: keys and values as they stand in the address; `p` stands once a panel, as "kind.head.model", with
+            "own." before the model for one with a colour range of its own, and "control." for relevance whose numbers
+            stand beside those with A2 shuffled.
         known: tells whether a model is here.
     """
     given = [(key, value) for key, value in parameters if isinstance(value, str)]
@@ -71,7 +74,7 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
         remarks.append(f"The link names {len(named)} panels: the first {MOST} are looked at.")
     for value in named[:MOST]:
         try:
-            panels.append(_panel(value, known).plain())
+            panels.append(_panel(value, known))
         except StudioError:
             remarks.append(f"The link's panel “{value[:80]}” cannot be shown here: its model or map is not here.")
     state: dict[str, Any] = {}
@@ -93,7 +96,7 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
     if len(text) > LONGEST_TEXT:
         remarks.append(f"The link's text is longer than {LONGEST_TEXT} characters: the rest is left out.")
     picture = single.get("picture", "")
-    if picture and not (len(picture) == 32 and set(picture) <= set("0123456789abcdef")):
+    if picture and not is_token(picture):
         remarks.append("The link's picture is not named as this page names pictures, so it is left out.")
         picture = ""
     sides = [single.get(side, "") for side in ("left", "right")]
@@ -106,12 +109,50 @@ def read_link(parameters: Iterable[tuple[str, str]], known: Known) -> Link:
     return Link(picture, left, right, state, tuple(dict.fromkeys(remarks)))
 
 
-def _panel(text: str, known: Known) -> Panel:
+def beyond(link: Link, models: Mapping[str, LoadedModel]) -> list[str]:
+    """Sentences on what a link names that its models do not have; the viewer shows something else in its place.
+
+    Args:
+        link: as `read_link` gives it.
+        models: the left, the right and those of the panels, by their names; those that are not here are missing.
+    """
+    towers = {name: model.vision for name, model in models.items()}
+    last = max((tower.layers for tower in towers.values()), default=0) - 1
+    said: list[str] = []
+    for key in ("layer", "from"):
+        asked = link.state.get(key, 0)
+        if asked > last >= 0:
+            said.append(f"The link's {key} {asked} is past the last one of these models: shown is {last}.")
+    for panel in link.state.get("panels", []):
+        tower, kind, head = towers.get(panel["model"]), panel["kind"], panel["head"]
+        if tower is None:
+            continue
+        title = models[panel["model"]].title
+        if kind not in kinds_of(tower.differential):
+            said.append(f"The link's map {kind} does not exist in {title}, which has one map: shown is A.")
+        if head != "mean" and head >= tower.heads:
+            said.append(f"The link's head {head} does not exist in {title}: shown is the mean over heads.")
+    row, col, name = link.state.get("query", (0, 0, ""))
+    if name in models:
+        grid = models[name].vision.layout
+        if isinstance(grid, TokenGrid) and not (row < grid.rows and col < grid.cols):
+            said.append(
+                f"The link's query {row}.{col} is no patch of {models[name].title}, which has {grid.rows} × "
+                f"{grid.cols}: shown is CLS."
+            )
+    return list(dict.fromkeys(said))
+
+
+def _panel(text: str, known: Known) -> dict[str, Any]:
+    """A panel as the browser holds it."""
     kind, _, rest = text.partition(".")
     head, _, name = rest.partition(".")
-    own = name.startswith("own.") and not known(name)
-    asked = {"kind": kind, "head": head if head == "mean" else _whole(head), "model": name[4:] if own else name}
-    return checked_panel(asked | {"own": own}, known)
+    said = {}
+    for word in ("own", "control") if kind == "relevance" else ("own",):
+        said[word] = name.startswith(f"{word}.") and not known(name)
+        name = name.removeprefix(f"{word}.") if said[word] else name
+    asked = {"kind": kind, "head": head if head == "mean" else _whole(head), "model": name, "own": said["own"]}
+    return checked_panel(asked, known).plain() | ({"control": True} if said.get("control") else {})
 
 
 def _rule(key: str) -> str:

@@ -12,8 +12,11 @@ from studio.zeroshot import Prompt
 
 SHOWN = 8  # further classes are folded away
 SIDES = ("left", "right")
+NO_EDIT = "no edit"
+ROUNDING = 1e-6  # of a cosine in float32, which the rows of a batch do not share
 COLUMNS = (
-    *("model", "class", "text", "cosine_before", "cosine_after", "probability_before", "probability_after"),
+    *("model", "title", "edits", "class", "text"),
+    *("cosine_before", "cosine_after", "probability_before", "probability_after"),
     *("rank_before", "rank_after", "picture_before_after", "text_before_after"),
 )
 
@@ -39,19 +42,22 @@ def outcome_html(prompts: list[Prompt], outcomes: Sequence[Outcome | Refused], p
 def ranks_table(prompts: list[Prompt], outcomes: Sequence[Outcome]) -> Table:
     """The numbers of the cards: a line for each model and class; no probability and no rank of one class alone.
 
+    `model` is its place among those that ran, from 0: one model may be there twice, with other edits.
     The last two columns are cosines between the embeddings before and after, of the picture and of the class's text.
     """
     rows: list[tuple[str | float | None, ...]] = []
-    for outcome in outcomes:
+    for at, outcome in enumerate(outcomes):
+        named = (at, outcome.model.title, "; ".join(outcome.words) or NO_EDIT)
         if outcome.before.texts is None:
-            rows.append((outcome.model.title, *(None,) * 8, outcome.moved, None))
+            rows.append((*named, *(None,) * 8, outcome.moved, None))
             continue
         before, after = probabilities(outcome)
         for index, (prompt, moved) in enumerate(zip(prompts, outcome.texts_moved, strict=True)):
             cosines = [float(run.cosine[index]) for run in (outcome.before, outcome.after)]
-            ranked = (before[index], after[index], _rank(before, index), _rank(after, index))
+            places = [rank(run.cosine, index) for run in (outcome.before, outcome.after)]
+            ranked = (before[index], after[index], *places)
             placed = ranked if len(prompts) > 1 else (None,) * len(ranked)
-            rows.append((outcome.model.title, prompt.label, prompt.text, *cosines, *placed, outcome.moved, moved))
+            rows.append((*named, prompt.label, prompt.text, *cosines, *placed, outcome.moved, moved))
     return Table("ranks", COLUMNS, tuple(rows))
 
 
@@ -107,7 +113,7 @@ def _ranks(prompts: list[Prompt], order: list[int], outcome: Outcome) -> str:
             prompts[index],
             (before[index], after[index]) if len(prompts) > 1 else None,
             (float(outcome.before.cosine[index]), float(outcome.after.cosine[index])),
-            (_rank(before, index), _rank(after, index)),
+            (rank(outcome.before.cosine, index), rank(outcome.after.cosine, index)),
         )
         for index in order
     ]
@@ -139,8 +145,11 @@ def _arrow(before: str, after: str) -> str:
     return f"{before} → <b>{after}</b>" if before != after else f"{before} → {after}"
 
 
-def _rank(chances: list[float], index: int) -> int:
-    return 1 + sum(chance > chances[index] for chance in chances)
+def rank(cosine: torch.Tensor, index: int) -> int:
+    """The place of a class among cosines (P,), from 1; what differs by rounding alone, as two spellings of a word that
+    the model reads alike, has the same place.
+    """
+    return 1 + int((cosine > cosine[index] + ROUNDING).sum())
 
 
 def _refused(refused: Refused) -> str:

@@ -315,8 +315,8 @@ STATISTICS: tuple[Statistic, ...] = (
     ),
     Statistic(
         "cosine",
-        "cos(A1, A2)",
-        "Cosine of the two maps of a differential head.",
+        "cos(A1, λA2)",
+        "Cosine of A1 and λA2 of a differential head; below 0 where λ is.",
         _pair(statistics.cosine),
         cleaning=True,
         paired=True,

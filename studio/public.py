@@ -21,7 +21,7 @@ _FILE = re.compile(r"[/\\]|\.(?:safetensors|pt|pth|bin|ckpt)$")
 # A repository as people write it, or as its page's address has it.
 _REPOSITORY = re.compile(r"(?:https?://huggingface\.co/)?([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)/?")
 _ELSEWHERE = "What is on the Hub is named hf-hub:organisation/name, what open_clip lists open_clip:ViT-B-16/openai."
-_NO_UPLOADS = "This page is public and takes no files: start the studio on your own machine for that."
+_NO_UPLOADS = "This page is public and takes no checkpoints: start the studio on your own machine for that."
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Policy:
     """What this server opens for the people on its page.
 
     Attributes:
-        public: whether only shipped models and `allowed` may be loaded, and no file is taken.
+        public: whether only shipped models and `allowed` may be loaded, and no checkpoint is taken.
         allowed: what may be loaded from the Hub in public.
         roots: folders under which paths may be named where the page is not public.
         upload_bytes: the largest file that the server takes.
@@ -77,7 +77,7 @@ class Policy:
         return (1536 if self.public else 12288) * _MIB
 
     def check_uploads(self) -> None:
-        """Refuse a checkpoint or a log that was sent as a file.
+        """Refuse a checkpoint that was sent as a file; pictures, and logs of runs, are taken everywhere.
 
         Raises:
             StudioError: the page is public.

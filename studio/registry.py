@@ -53,6 +53,16 @@ class Registry:
         """Names of the models of the start; what others brought is theirs and not told."""
         return list(self._first)
 
+    def titled(self, title: str, name: str) -> Entry | None:
+        """Another model than `name` that was brought under this title, also where its weights were let go, or None.
+
+        None too if the title is that of `name` itself, which comes again.
+        """
+        own = self._brought.get(name)
+        if own is not None and own.title == title:
+            return None
+        return next((entry for entry in self._brought.values() if entry.title == title), None)
+
     def start_with(self, name: str, entry: Entry) -> None:
         """Make a model known to everyone."""
         self._first[name] = entry

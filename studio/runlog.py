@@ -50,12 +50,18 @@ class TowerLambdas:
 
 @dataclass(frozen=True)
 class LambdaLog:
-    """Both towers of a run, its last step, how many lines of its log could not be read, and the file's sha256."""
+    """Both towers of a run, its last step, the file's sha256, and how many lines of it are left out.
+
+    Attributes:
+        bad_lines: those that could not be read.
+        gone_back: those of steps that the log goes back behind later, as a run does that was taken up again.
+    """
 
     towers: dict[str, TowerLambdas]
     last: tuple[int, int]
     bad_lines: int
     sha256: str
+    gone_back: int = 0
 
 
 def find_log(folder: Path) -> Path | None:
@@ -81,22 +87,39 @@ def read_log(path: Path) -> LambdaLog:
 def _read(path: Path, _changed: int, size: int) -> LambdaLog:
     if size > MOST_BYTES:
         raise StudioError(
-            f"{path.name} has {size / 2**20:.0f} MB, and logs of at most {MOST_BYTES // 2**20} MB are read: keep every "
-            "tenth line of it."
+            f"{path.name} has {math.ceil(10 * size / 2**20) / 10:g} MB, and logs of at most {MOST_BYTES // 2**20} MB "
+            "are read: keep every tenth line of it."
         )
     data = path.read_bytes()
-    lines = data.decode("utf-8", "replace").splitlines()
+    lines = data.decode("utf-8-sig", "replace").splitlines()
     steps = [_step(line) for line in lines if line.strip()]
-    good = [step for step in steps if step is not None]
+    read = [step for step in steps if step is not None]
+    good = _ahead(read)
     if not good:
         raise StudioError(f"{path.name} holds no step of a training run: choose the {LOG} that such a run wrote.")
     last = good[-1]
     return LambdaLog(
         {tower: _tower(good, tower) for tower in TOWERS},
         (int(last.get("step", len(good))), last["samples"]),
-        len(steps) - len(good),
+        len(steps) - len(read),
         hashlib.sha256(data).hexdigest(),
+        len(read) - len(good),
     )
+
+
+def _ahead(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps without those that a later line goes back behind, so that training goes on from each to the next."""
+    kept: list[dict[str, Any]] = []
+    for step in reversed(steps):
+        if not kept or _comes_before(step, kept[-1]):
+            kept.append(step)
+    return kept[::-1]
+
+
+def _comes_before(step: dict[str, Any], later: dict[str, Any]) -> bool:
+    """Whether one line can stand before another; those that do not count steps tell it by their samples."""
+    counted = "step" in step and "step" in later
+    return step["samples"] <= later["samples"] and not (counted and step["step"] >= later["step"])
 
 
 def _step(line: str) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ class ScoredText:
         unit: of the scores.
         layers: which layers were looked at, in words, "" where it is the whole model.
         said: remarks, and why there is nothing to see.
+        adds_up: what the scores should sum to and by how much they miss it, "" where they need not sum up.
     """
 
     text: str
@@ -32,6 +33,12 @@ class ScoredText:
     unit: str = ""
     layers: str = ""
     said: tuple[str, ...] = ()
+    adds_up: str = ""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that is said of it."""
+        return (*self.said, self.adds_up) if self.adds_up else self.said
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ def words_csv(texts: Sequence[ScoredText]) -> str:
     table = csv.writer(stream, lineterminator="\n")
     table.writerow(CSV_COLUMNS)
     for at, each in enumerate(texts):
-        start, said = (at, each.text, each.of, each.layers), "; ".join(each.said)
+        start, said = (at, each.text, each.of, each.layers), "; ".join(each.told)
         if each.values is None:
             table.writerow((*start, "", "", "", each.unit, said))
             continue

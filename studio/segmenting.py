@@ -192,7 +192,8 @@ def segmentation_said(asked: Segmentation, truth: Truth | None, named: str) -> s
     )
     return (
         f"Intervention: the model is run with its last layer changed. {preset.title}: {preset.description} The other "
-        f"columns have another rule in the place of its softmax, α = {asked.alpha:g}. {measured}"
+        f"columns have another rule in the place of its softmax, α = {asked.alpha:g}; random keys are one fixed draw. "
+        f"{measured}"
         f"{'' if truth is None else _mask_words(truth, named)}"
     )
 

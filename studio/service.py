@@ -24,9 +24,10 @@ from studio.kept_runs import KeptRuns, RunKey
 from studio.measures import Objects, objects_of
 from studio.public import Policy, policy_of
 from studio.registry import Entry, Registry
+from studio.result_store import ResultStore
 from studio.store import BoundedStore
-from studio.strip_store import StripStore
 from studio.turns import Turns
+from studio.upload import PictureStore
 
 RECORDING_BYTES = 256 * 2**20
 # Kept are inputs and outputs (2 D a token); a layer that is looked at adds Q, K and V (3 D).
@@ -88,7 +89,9 @@ class Service:
         # Runs that were left before their end, for those who ask for the same again.
         self.kept = KeptRuns(self._looks_of)
         # What tabs show, for those who want to take it away.
-        self.strips = StripStore()
+        self.results = ResultStore()
+        # Pictures that links name.
+        self.pictures = PictureStore(examples)
         self._examples = {example.token: example for example in examples if example.mask is not None}
         self.looks: BoundedStore[tuple[str, str], Look] = BoundedStore(recording_bytes)
         self._followers: list[Callable[[str, str | None], None]] = []

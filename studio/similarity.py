@@ -6,7 +6,7 @@ other people's pictures pass between the batches of a long attribution.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -75,6 +75,18 @@ def pair_of(model: LoadedModel, pixels: Tensor, text: str, image: Tensor) -> Pai
     ids, picture = model.tokenize([text]), pixels[None]
     pieces = tuple(model.tokenizer.pieces(text))
     return Pair(model, picture, ids, image, model.encode_text(ids), pieces)
+
+
+def check_readable(model: LoadedModel, texts: Sequence[str]) -> None:
+    """Refuses a model that cannot read texts, by its name and before another one is run for nothing.
+
+    Raises:
+        StudioError: there is no tokenizer for the model's vocabulary.
+    """
+    try:
+        model.tokenize(list(texts))
+    except StudioError as error:
+        raise StudioError(f"{model.title}: {error}") from error
 
 
 def of_pixels(pair: Pair) -> Similarity:

@@ -19,8 +19,8 @@ from studio.strip import Fact, MapPanel, measured
 DRAWS = 20
 CONTROL, SHUFFLED = "random keys", "A2 shuffled"
 MEANS = {
-    CONTROL: "the same number for softmax over as many keys, drawn at random in each row: what any sparsity of that "
-    "size gives.",
+    CONTROL: "the same number for softmax over as many keys, drawn at random in each row, the mean of fixed draws: "
+    "what any sparsity of that size gives.",
     SHUFFLED: f"the same number of A1 − λA2 with A2 permuted over the patches, the mean of {SHUFFLES} fixed shuffles: "
     "what subtracting any such map gives.",
 }
@@ -97,7 +97,7 @@ def sparsity_panels(
     grid = vision_grid(look.model)
     count = maps.a1.shape[-2]
     chosen = queries_of(look, patch, count)
-    control = _random_rows(run, layer, chosen)
+    control = random_rows(run, layer, chosen)
     where = f"{look.model.title}, {query_words(look, patch, count)}, {'mean head' if head is None else f'head {head}'}"
     own = at_queries(maps, chosen)
     shuffled = () if maps.a2 is None else shuffled_rows(own, head, grid.prefix)
@@ -105,6 +105,8 @@ def sparsity_panels(
     for title, name, signed in _PLAIN if maps.a2 is None else _DIFFERENTIAL:
         row = head_rows(own.part(name), head)[0]
         drawn = () if control is None else head_rows(control.part(name), head)
+        # Of lambda A2 the size is drawn and counted, as on Compare: it has the sign of lambda.
+        counted, drawn = (row, drawn) if signed else (row.abs(), [each.abs() for each in drawn])
         others = {CONTROL: drawn, SHUFFLED: shuffled if signed else ()}
         panels.append(
             MapPanel(
@@ -116,11 +118,12 @@ def sparsity_panels(
                 title if signed else "A, A1 and λA2",
                 "× uniform",
                 _facts(
-                    numbers_of(row, grid.prefix, objects),
+                    numbers_of(counted, grid.prefix, objects),
                     [mean_numbers(rows, grid.prefix, objects) if len(rows) else None for rows in others.values()],
                     signed,
                 ),
                 tuple(others),
+                badges=("λ < 0: added",) if name == "subtracted" and bool((row < 0).any()) else (),
                 zeros=True,
                 marked=patch if count == grid.tokens else None,
                 key=look.model.name,
@@ -179,7 +182,7 @@ def shuffled_rows(maps: AttentionMaps, head: int | None, prefix: int) -> Tensor:
     return first - subtracted[shuffle_orders(prefix, len(subtracted))]
 
 
-def _random_rows(run: SparseRun, layer: int, chosen: slice) -> AttentionMaps | None:
+def random_rows(run: SparseRun, layer: int, chosen: slice) -> AttentionMaps | None:
     """The maps with as many keys in each row, drawn at random, the draws as a batch; None where nothing is left out."""
     if run.asked.alpha == 1.0 or (run.asked.layers is not None and layer not in run.asked.layers):
         return None

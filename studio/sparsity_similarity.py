@@ -69,7 +69,7 @@ def answers_shown(service: Service, upload: Upload, names: tuple[str, str], cont
     sides = sides_of(service, upload, names, controls, None)
     asked = [(side.look, side.asked) for side in sides if side.look is not None and _has_maps(side, controls.at)]
     words = settings_words(sides, controls, "intervention", layer=False)
-    caption = f"Similarity to each class, with the model run as changed. {words}"
+    caption = f"Similarity to each class, with the model run as changed; random keys are one fixed draw. {words}"
     done: dict[int, Answers] = {}
     for at, (look, changed) in enumerate(asked):
         for answers in answers_of(look, upload.image, prompts, changed, RULES):

@@ -9,7 +9,17 @@ from studio.chart import Axis, Cell, Chart, Curve, Dash, Plot, Table
 from studio.measures import Objects
 from studio.service import Look, vision_grid
 from studio.sparsity import Asked, Rule, queries_of, query_words, read_out
-from studio.sparsity_panels import SHUFFLED, Numbers, at_queries, head_rows, mean_numbers, numbers_of, shuffled_rows
+from studio.sparsity_panels import (
+    CONTROL,
+    SHUFFLED,
+    Numbers,
+    at_queries,
+    head_rows,
+    mean_numbers,
+    numbers_of,
+    random_rows,
+    shuffled_rows,
+)
 
 ALPHAS = tuple(round(1 + step / 10, 2) for step in range(11))
 SWEPT: tuple[Rule, ...] = ("entmax", "top-k", "matched entropy", "random keys")
@@ -76,7 +86,13 @@ def sweep_alpha(
         numbers = {
             rule: numbers_of(head_rows(run.maps(layer, rule).weights[..., chosen, :], head)[0], prefix, objects)
             for rule in SWEPT
+            if rule != CONTROL
         }
+        # Of the same draws as below the maps.
+        drawn = random_rows(run, layer, chosen)
+        numbers[CONTROL] = (
+            numbers["entmax"] if drawn is None else mean_numbers(head_rows(drawn.weights, head), prefix, objects)
+        )
         if maps.a2 is not None:
             numbers[SHUFFLED] = mean_numbers(shuffled_rows(at_queries(maps, chosen), head, prefix), prefix, objects)
         found = {name: (*found.get(name, ()), number) for name, number in numbers.items()}

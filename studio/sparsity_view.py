@@ -127,7 +127,7 @@ def sweep_shown(
     said = "; ".join(f"{curves.title}: {curves.where}" for curves in found)
     words = (
         f"A readout off the unmodified run, source {controls.source}. {said}. Solid: entmax. Broken: softmax over as "
-        "many keys (the highest, or drawn at random), and softmax as concentrated. "
+        "many keys (the highest, or drawn at random, the mean of fixed draws), and softmax as concentrated. "
     )
     if any(SHUFFLED in curves.numbers for curves in found):
         words += f"“{SHUFFLED}” is entmax too: {MEANS[SHUFFLED]} "

@@ -29,7 +29,9 @@ class Stops:
     after it was asked for, also when it still waits for another run to end, and never by what was pressed before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *others: "Stops") -> None:
+        """`others` are heeded as well: whom they stop is stopped here."""
+        self._others = others
         self._last: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -48,7 +50,8 @@ class Stops:
     def asked(self, at: Any, request: gr.Request) -> bool:
         """Whether the run that this page asked for at `at` is to stop."""
         with self._lock:
-            return _milliseconds(at, math.inf) <= self._last.get(_page(request), -math.inf)
+            own = _milliseconds(at, math.inf) <= self._last.get(_page(request), -math.inf)
+        return own or any(other.asked(at, request) for other in self._others)
 
     def until(self, at: Any, request: gr.Request, steps: Iterator[T]) -> Iterator[T]:
         """The steps of a run that was asked for at `at`, one by one.

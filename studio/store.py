@@ -60,6 +60,11 @@ class BoundedStore(Generic[K, V]):
                 gone.append(other)
             return tuple(gone)
 
+    def values(self) -> list[V]:
+        """What is kept, the last used at the end, and this is no use."""
+        with self._lock:
+            return [value for value, _ in self._entries.values()]
+
     def drop(self, where: Callable[[K], bool]) -> None:
         """Let go of every value whose key is as `where` says."""
         with self._lock:

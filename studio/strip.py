@@ -77,6 +77,8 @@ class MapPanel:
         zeros: whether an exact 0 means "none at all" and is hatched.
         marked: (row, col) of a cell that is outlined for good, as the query; None for none.
         key: comes back with a click on the panel, so that its handler knows which one it was.
+        shuffled: the same map of the model run with A2 shuffled (K, R, C), one a run, NaN where a run has none; taken
+            away and not drawn. None where there is none.
     """
 
     title: str
@@ -93,10 +95,16 @@ class MapPanel:
     zeros: bool = False
     marked: tuple[int, int] | None = None
     key: str = ""
+    shuffled: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or not self.values.size:
             raise StudioError(f"A panel's values must be (R, C) and not {self.values.shape}: give one map.")
+        if self.shuffled is not None and self.shuffled.shape[1:] != self.values.shape:
+            raise StudioError(
+                f"Maps with A2 shuffled must be (K, R, C) of the shape {self.values.shape} and not "
+                f"{self.shuffled.shape}: give them as fine as the map."
+            )
         for fact in self.facts:
             if len(fact.controls) not in (0, len(self.controls)):
                 raise StudioError(
@@ -155,7 +163,8 @@ class Strip:
     @property
     def nbytes(self) -> int:
         """What it takes in memory, the words of people apart."""
-        values = [panel.values for panel in self.panels] + [each.values for each in self.texts]
+        values = [array for panel in self.panels for array in (panel.values, panel.shuffled)]
+        values += [each.values for each in self.texts]
         held = sum(array.nbytes for array in values if array is not None)
         cells = sum(len(table.columns) * len(table.rows) for table in self.tables)
         return 3 * self.shown.width * self.shown.height + held + _CELL_BYTES * cells

@@ -49,7 +49,9 @@ def strip_arrays(strip: Strip) -> dict[str, np.ndarray]:
 
     `panel0` (R, C) are the values of the first panel as they are drawn, NaN where there is none; for classes they are
     indices of the recipe's classes. `panel0_top_left_bottom_right` (R, C, 4) says where its cells lie, in pixels of the
-    picture. A panel without a map has none. `panel0_words` (n,) are the scores of the tokens of its text, as words.csv
+    picture. A panel without a map has none. `panel0_a2_shuffled` (K, R, C) are the same map of the model run with A2
+    shuffled, one a fixed shuffle, of which the numbers under the panel are the mean; NaN for a run without a map.
+    `panel0_words` (n,) are the scores of the tokens of its text, as words.csv
     names them, NaN for tokens that are no words.
     """
     arrays: dict[str, np.ndarray] = {}
@@ -57,6 +59,8 @@ def strip_arrays(strip: Strip) -> dict[str, np.ndarray]:
         if not panel.message:
             arrays[f"panel{at}"] = panel.values
             arrays[f"panel{at}_top_left_bottom_right"] = cell_boxes(panel.geometry, *panel.values.shape)
+            if panel.shuffled is not None:
+                arrays[f"panel{at}_a2_shuffled"] = panel.shuffled
     arrays |= {f"panel{at}_words": each.values for at, each in enumerate(strip.texts) if each.values is not None}
     return {name: np.ascontiguousarray(values, dtype=np.float32) for name, values in arrays.items()}
 

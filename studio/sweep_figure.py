@@ -19,8 +19,14 @@ _COLUMNS = (
 )
 
 
-def sweep_chart(sweeps: Sequence[Sweep]) -> Chart | None:
-    """The curves of all models that were swept; None where there is neither a class nor a mask."""
+def sweep_chart(results: Sequence[Sweep | str]) -> Chart | None:
+    """The curves of all models that were swept; None where there is neither a class nor a mask.
+
+    Args:
+        results: the sweeps, and for each model without one the sentence that says why.
+    """
+    sweeps = [each for each in results if isinstance(each, Sweep)]
+    unswept = list(dict.fromkeys(each for each in results if isinstance(each, str)))
     plots = tuple(plot for sweep in sweeps for plot in sweep_plots(sweep) if plot is not None)
     if not plots:
         return None
@@ -28,9 +34,15 @@ def sweep_chart(sweeps: Sequence[Sweep]) -> Chart | None:
     return Chart(
         f"{steps}, {sweeps[0].tower} tower, the model run at each step",
         plots,
-        (_read(sweeps), *_kept(sweeps)),
+        (_read(sweeps), *_kept(sweeps), *unswept),
         {name: values for at, sweep in enumerate(sweeps) for name, values in _arrays(at, sweep).items()},
-        Table(_COLUMNS, tuple(row for at, sweep in enumerate(sweeps) for row in _rows(at, sweep))),
+        Table(
+            _COLUMNS,
+            (
+                *(row for at, sweep in enumerate(sweeps) for row in _rows(at, sweep)),
+                *(_unswept(sweeps[0].tower, why) for why in unswept),
+            ),
+        ),
     )
 
 
@@ -156,6 +168,11 @@ def _arrays(at: int, sweep: Sweep) -> dict[str, np.ndarray]:
     if sweep.learned is not None:
         found["learned_lambda"] = np.array(sweep.learned)
     return {f"model{at}_{name}": values for name, values in found.items()}
+
+
+def _unswept(tower: str, why: str) -> tuple[Cell, ...]:
+    """The line of a model that has no curve, so that who counts on knows of it."""
+    return (None, "", tower, "", None, f"not swept: {why}", "", None, None, "", None)
 
 
 def _rows(at: int, sweep: Sweep) -> list[tuple[Cell, ...]]:

@@ -19,12 +19,12 @@ from studio.explained import explanations_strip
 from studio.intervened_maps import map_choice, maps_strip
 from studio.intervening import Refused, changed_model
 from studio.recipe import Picture
+from studio.result_store import Result
 from studio.service import Service
 from studio.sparsity_sides import MATCHES, Controls
 from studio.sparsity_similarity import answers_shown
 from studio.sparsity_view import segment_shown, show_sparsity, sweep_shown
 from studio.strip import Strip
-from studio.strip_store import Result
 from studio.sweep_figure import sweep_chart
 from studio.sweeping import Sweep, lambda_asked, swept_model
 from studio.tab_recipe import ExplainSettings, InterveneSettings, RunSettings, SegmentationSettings, SparsitySettings
@@ -144,7 +144,8 @@ def _swept(service: Service, upload: Upload, settings: LambdaSweepSettings, give
     choice = settings.layer, settings.head, settings.part
     asked = lambda_asked(settings.classes, settings.template, *choice, other, settings.tower, settings.only)
     steps = [step for each in settings.kept for step in swept_model(service, upload, each.model, _as_sent(each), asked)]
-    return _there(sweep_chart([step for step in steps if isinstance(step, Sweep)]))
+    sweeps = [step for step in steps if isinstance(step, Sweep)]
+    return _there(sweep_chart([*sweeps, *(each.why for each in settings.unswept)]))
 
 
 def _dueled(service: Service, upload: Upload, settings: DuelSettings) -> Chart:

@@ -50,11 +50,16 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Named:
+    """A picture by its name, as `studio.examples.picture_token` gives it."""
+
+
+@dataclass(frozen=True)
 class Edits:
     """The table of edits of one model; see `studio.edit_link`."""
 
 
-Rule = OneOf | SomeOf | Within | Below | Words | Edits
+Rule = OneOf | SomeOf | Within | Below | Words | Named | Edits
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,12 @@ class Settings:
     Attributes:
         values: by key; a table of edits is its text still, which is read when its model is there.
         remarks: sentences on what was left out.
+        left_out: its keys.
     """
 
     values: Mapping[str, Any]
     remarks: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def written(value: Any) -> str:
@@ -109,7 +116,7 @@ def read_settings(
         if isinstance(value, str):
             given.setdefault(key, []).append(value)
     values: dict[str, Any] = {}
-    remarks: list[str] = []
+    remarks: dict[str, str] = {}
     for each in fields:
         texts = given.get(each.key)
         if not texts or (texts == [""] and not isinstance(each.rule, SomeOf | Words)):
@@ -117,10 +124,10 @@ def read_settings(
         value = _value(each.rule, texts, (counts or {}).get(each.key, 0))
         if value is _WRONG:
             said = rule_in_words(each.rule, (counts or {}).get(each.key, 0))
-            remarks.append(f"The link's {each.key} “{texts[-1][:80]}” is left out: it is not {said}.")
+            remarks[each.key] = f"The link's {each.key} “{texts[-1][:80]}” is left out: it is not {said}."
         else:
             values[each.key] = value
-    return Settings(values, tuple(remarks))
+    return Settings(values, tuple(remarks.values()), tuple(remarks))
 
 
 def _value(rule: Rule, texts: Sequence[str], count: int) -> Any:
@@ -138,6 +145,8 @@ def _value(rule: Rule, texts: Sequence[str], count: int) -> Any:
         case Below(words):
             number = _whole(text)
             return text if text in words else number if number is not None and number < count else _WRONG
+        case Named():
+            return text if is_token(text) else _WRONG
         case Words() | Edits():
             return text if len(text) <= MOST_TEXT else _WRONG
 
@@ -151,6 +160,8 @@ def rule_in_words(rule: Rule, count: int) -> str:
             return f"a {'whole ' if whole else ''}number from {low:g} to {high:.10g}"
         case Below(words):
             return " or ".join([*words, *([f"a whole number from 0 to {count - 1}"] if count else [])]) or "there"
+        case Named():
+            return "the sha256 of a picture as this page writes it"
         case Words() | Edits():
             return f"at most {MOST_TEXT} characters"
 
@@ -165,6 +176,11 @@ def _number(text: str, rule: Within) -> Any:
     if rule.whole:
         return int(number) if number == round(number) else _WRONG
     return number
+
+
+def is_token(text: str) -> bool:
+    """Whether a text can be the name of a picture."""
+    return len(text) == 32 and set(text) <= set("0123456789abcdef")
 
 
 def _whole(text: str) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from studio.changes import A2_CHOICES, TowerChange, checked_change
-from studio.chart_recipe import AlphaSweepSettings, EditedModel, LambdaSweepSettings, TowerEdits
+from studio.chart_recipe import AlphaSweepSettings, EditedModel, LambdaSweepSettings, TowerEdits, Unswept
 from studio.filled import filled, filled_whole
 from studio.intervened_maps import MapChoice
 from studio.intervening import Outcome, Refused
@@ -194,7 +194,7 @@ def intervene_settings(
 def lambda_sweep_settings(
     service: Service, names: Sequence[str], edits: Sequence[Any], results: Sequence[Sweep | str], asked: LambdaAsked
 ) -> LambdaSweepSettings:
-    """Settings of the sweeps of the models that have λ.
+    """Settings of the sweeps of the models that have λ, with the names of those that have none.
 
     Args:
         service, names, edits: as in `intervene_settings`.
@@ -213,6 +213,7 @@ def lambda_sweep_settings(
         asked.only,
         *_map_settings(asked.choice),
         picture_of(asked.other) if needed and asked.other else None,
+        tuple(Unswept(name, why) for name, why in zip(names, results, strict=True) if isinstance(why, str)),
     )
 
 

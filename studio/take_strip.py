@@ -34,14 +34,14 @@ def take_strip_server(service: Service) -> Callable[[Any], dict[str, str]]:
     """
 
     def take(asked: Any) -> dict[str, str]:
-        strips = service.strips
-        if not strips.one_at_a_time.acquire(timeout=_PATIENCE):
+        results = service.results
+        if not results.one_at_a_time.acquire(timeout=_PATIENCE):
             return {"error": "Others take figures away at this moment: press again in a few seconds."}
         try:
             if not isinstance(asked, Mapping):
                 raise StudioError("What is taken away must be told as an object with its token.")
             wanted = dict(asked)
-            kept = strips.find(wanted.pop("token", None))
+            kept = results.find(wanted.pop("token", None))
             style = style_of(kept.settings, wanted, "asked")
             recipe = tab_recipe(service, kept.picture, kept.settings, style)
             of = "" if kept.picture is None else f"-{kept.picture.sha256[:8]}"
@@ -51,6 +51,6 @@ def take_strip_server(service: Service) -> Callable[[Any], dict[str, str]]:
         except StudioError as error:
             return {"error": str(error)}
         finally:
-            strips.one_at_a_time.release()
+            results.one_at_a_time.release()
 
     return take

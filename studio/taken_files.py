@@ -5,9 +5,9 @@ from studio.chart_files import chart_files
 from studio.lambda_figure import lambda_chart
 from studio.lambda_recipe import LambdaStyle
 from studio.lambdas import LambdaRuns
+from studio.result_store import Result
 from studio.strip import Strip
 from studio.strip_files import strip_files
-from studio.strip_store import Result
 from studio.tab_recipe import TabRecipe
 from studio.token_files import token_files
 from studio.token_maps import TokenMaps

@@ -37,8 +37,8 @@ STOPS = (
     Stop(
         "The signed map",
         "A1 − λA2 has a sign: zero is neutral, negative means that a token's values are taken away. So it needs a "
-        "colour scale about zero. A norm of each head follows and removes the size of its output: brightness means "
-        "nothing from row to row or model to model, shape and sign do.",
+        "colour scale about zero. A norm of each head follows and removes the size of its output (only DIFF V2 has "
+        "none): brightness means nothing from row to row or model to model, shape and sign do.",
         "Change the scale to row-normalised before you compare two rows.",
     ),
     Stop(
@@ -46,7 +46,7 @@ STOPS = (
         "Another α or source recomputes a map from the unmodified run: a readout, the model did not use it. "
         "An intervention runs the model as changed, so its embedding and scores change too. And raw maps of the "
         "picture do not depend on the text: for a prompt there is relevance, under Explain.",
-        "Set α to 2 here, then do the same as an intervention and compare the similarity.",
+        "Set α to 2 on Sparsity, and then choose intervention: only that changes what the models say of the classes.",
     ),
     Stop(
         "Why there are controls",

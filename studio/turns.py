@@ -81,21 +81,26 @@ class Turns:
         with self._lock:
             return next((each for each in reversed(self._line) if each.of == of), None)
 
-    def before(self, place: Place) -> int | None:
-        """How many runs are before one that waits. With 0 it is its turn, and it stays so until it leaves.
-
-        None for a place that has its turn already or is no longer in the line.
-        """
+    def ahead(self, place: Place) -> int | None:
+        """How many runs are before one that waits, whose page asks for it. None for one that does not wait."""
         with self._lock:
-            if place.going or place not in self._line:
-                return None
-            now = place.heard = self._clock()
-            ahead = self._line[: self._line.index(place)]
-            # One that has its turn may stand behind places of which nothing is heard.
-            going = sum(each.going for each in self._line)
-            others = going + sum(not each.going and now - each.heard < QUIET for each in ahead)
-            place.going = not others
+            return self._ahead(place)
+
+    def before(self, place: Place) -> int | None:
+        """As `ahead`, but with 0 it is its turn, and it stays so until it leaves."""
+        with self._lock:
+            others = self._ahead(place)
+            place.going = place.going or others == 0
             return others
+
+    def _ahead(self, place: Place) -> int | None:
+        if place.going or place not in self._line:
+            return None
+        now = place.heard = self._clock()
+        ahead = self._line[: self._line.index(place)]
+        # One that has its turn may stand behind places of which nothing is heard.
+        going = sum(each.going for each in self._line)
+        return going + sum(not each.going and now - each.heard < QUIET for each in ahead)
 
     def leave(self, place: Place) -> None:
         """Give a place up, if it was not."""

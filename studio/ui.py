@@ -11,6 +11,7 @@ from studio.api import add_api
 from studio.examples import FOLDER, PHOTOGRAPHS, load_gallery
 from studio.looked_at import choose_what_is_looked_at
 from studio.public import policy_of
+from studio.refusals import Page
 from studio.service import RECORDING_BYTES, Service
 from studio.tabs.compare import compare_tab
 from studio.tabs.explain import explain_tab
@@ -46,7 +47,7 @@ def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int =
     """
     examples = load_gallery()
     service = Service(available_models() if models is None else models, examples, recording_bytes)
-    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as demo:
+    with Page(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as demo:
         gr.HTML(HEADER, apply_default_css=False)
         if not service.names:
             gr.Markdown(NO_MODELS)
@@ -70,6 +71,7 @@ def build_app(models: Sequence[str | Path] | None = None, recording_bytes: int =
                         intervene_tab(looked_at, service, tab, examples)
                     with gr.Tab("Text", id="text") as tab:
                         text_tab(looked_at, service, tab)
+        looked_at.pass_changes_on(demo)
         hold_in_address(demo, opened, tabs, looked_at, service, line)
         add_api(service)
     return demo

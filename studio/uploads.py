@@ -4,6 +4,7 @@ Gradio's own loading drops transparency, clips 16-bit pictures, and opens any pa
 field gets a loader of ours: the file must lie in Gradio's upload folder and is read by `models.open_picture`.
 """
 
+from abc import ABCMeta
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +29,19 @@ def read_upload(path: str | None, folder: Path) -> Upload:
 
 
 @told
-def _load(payload: Any) -> Upload | None:
+def _load(_: gr.Image, payload: Any) -> Upload | None:
     """What Gradio's picture field sends -> `Upload`, or None when the field is empty."""
     return None if payload is None else read_upload(payload.path, Path(get_upload_folder()))
 
 
-def picture_field(**settings: Any) -> gr.Image:
-    """A `gr.Image` whose value reaches handlers as an `Upload`.
+# Made past Gradio's metaclass, which writes a stub file next to the source of each subclass. It must be a class: where
+# an answer changes the field, Gradio makes a new one of the same class, which would open any path again.
+_Picture: Any = ABCMeta.__new__(type(gr.Image), "Image", (gr.Image,), {"preprocess": _load})
 
-    A changed instance and not a subclass, because for each subclass Gradio writes a stub file next to the source.
-    """
-    field = gr.Image(type="pil", sources=["upload", "clipboard"], buttons=["fullscreen"], **settings)
-    field.preprocess = _load  # pyright: ignore[reportAttributeAccessIssue]
-    return field
+
+def picture_field(**settings: Any) -> gr.Image:
+    """A `gr.Image` whose value reaches handlers as an `Upload`."""
+    return _Picture(type="pil", sources=["upload", "clipboard"], buttons=["fullscreen"], **settings)
 
 
 def emptied_if_unreadable(field: gr.Image) -> None:

@@ -1,4 +1,4 @@
-"""The maps of one layer as the browser gets them, in 16-bit steps of each row's own largest entry.
+"""The maps of one layer as the browser gets them, in 16-bit steps of the root of each row's entries.
 
 Pure functions from tensors to plain values. A payload holds every query and, unless that is too much, every head of a
 layer, so moving the query or changing the head asks the server for no map.
@@ -22,16 +22,18 @@ ALL_SLOTS = 2_000_000
 
 
 def quantise(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (..., Nk) as signed 16-bit steps of each row's own largest magnitude.
+    """Rows (..., Nk) as signed 16-bit steps: a step s stands for `sign(s) (s / 32767) ** 2 * top` of its row.
 
-    A weight other than zero is at least one step, so that a step of zero means exactly zero: with alpha > 1 that
-    difference is what there is to see.
+    The squares keep what is small beside a sink: a patch with a hundred thousandth of the weight of CLS comes back to
+    1 %, where even steps would make it three of them or none. A weight other than zero is at least one step, so that a
+    step of zero means exactly zero: with alpha > 1 that difference is what there is to see.
 
     Returns:
-        steps (..., Nk) of `top / 32767`, and `top` (...), the largest magnitude.
+        steps (..., Nk), and `top` (...), the largest magnitude of each row.
     """
-    top = rows.abs().amax(-1)
-    steps = (rows / torch.where(top > 0, top, 1.0).unsqueeze(-1)).mul_(STEPS).round_()
+    size = rows.abs()
+    top = size.amax(-1)
+    steps = size.div_(torch.where(top > 0, top, 1.0).unsqueeze(-1)).sqrt_().mul_(STEPS).round_().copysign_(rows)
     small = (steps == 0) & (rows != 0)
     if bool(small.any()):
         steps = torch.where(small, rows.sign(), steps)

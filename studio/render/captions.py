@@ -53,8 +53,8 @@ def caption_lines(recipe: Recipe, shown: Sequence[Shown], window: tuple[int, int
     lines += [_scale(view), *_aside(view, shown)]
     if any(panel.reading.signed for panel in shown):
         lines.append(
-            "The norm behind a differential head makes the size of a row irrelevant: compare shape and sign of "
-            f"A1 − λA2, not brightness. {SHUFFLES_SAID}."
+            "The norm behind a differential head (DIFF V2 alone has none) makes the size of a row irrelevant: compare "
+            f"shape and sign of A1 − λA2, not brightness. {SHUFFLES_SAID}."
         )
     elif any(panel.reading.control for panel in shown if panel.reading.group != "relevance"):
         lines.append(f"{SHUFFLES_SAID}.")

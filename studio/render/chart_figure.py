@@ -50,8 +50,9 @@ def chart_figure(chart: Chart, recipe: TabRecipe, note: str = "") -> Drawn:
         note: a further sentence for the caption.
     """
     shapes, top = _heading(chart.heading)
-    columns = min(chart.columns, len(chart.plots)) if chart.columns > 1 else 1
-    width = (WIDTH - 2 * MARGIN - _GAP * (max(columns, chart.columns) - 1)) / max(columns, chart.columns)
+    # A plot alone takes the width.
+    columns = min(chart.columns, len(chart.plots))
+    width = (WIDTH - 2 * MARGIN - _GAP * (columns - 1)) / columns
     told = [plot for plot in chart.plots if _entries(plot)]
     shared = len({_entries(plot) for plot in told}) == 1
     for start in range(0, len(chart.plots), columns):

@@ -24,7 +24,7 @@ from studio.render.layout import (
 )
 from studio.render.numbers import numbers_of
 from studio.render.over_picture import (
-    between,
+    between_kept,
     cell_lines,
     finer,
     grey_picture,
@@ -97,11 +97,11 @@ def _picture(
 
 
 def _cells(recipe: Recipe, panel: Shown, seen: Place) -> Cells:
-    """Exact zeros have no colour; so smooth a drawing cannot be that a zero gets one."""
+    """Exact zeros have no colour; so smooth a drawing cannot be that a zero gets one, or that a sink lends one."""
     view, values = recipe.view, panel.values
     drawn = (values != 0) & ~panel.aside
     if view.drawing == "smooth":
-        values, drawn = between(values), finer(drawn)
+        values, drawn = between_kept(values, panel.aside), finer(drawn)
     found = colours(values, panel.top, signed=panel.reading.signed, root=view.ramp == "root")
     return Cells(seen, found, drawn, view.opacity)
 

@@ -34,6 +34,17 @@ def between(values: np.ndarray) -> np.ndarray:
     return values
 
 
+def between_kept(values: np.ndarray, left_out: np.ndarray) -> np.ndarray:
+    """`between` of the values that are not left out (R, C): beside those it goes straight between what remains.
+
+    0 where nothing remains.
+    """
+    if not left_out.any():
+        return between(values)
+    share = between((~left_out).astype(values.dtype))
+    return between(np.where(left_out, 0, values)) / np.where(share > 0, share, 1)
+
+
 def finer(values: np.ndarray) -> np.ndarray:
     """Values (R, C) repeated at the places of `between`."""
     return np.repeat(np.repeat(values, FINE, axis=0), FINE, axis=1)

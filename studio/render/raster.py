@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from studio.render.layout import INK, MARGIN, SMALL, text_lines
 from studio.render.ramps import table
 from studio.render.shapes import (
     Area,
@@ -27,10 +29,12 @@ from studio.render.shapes import (
     Shape,
     Words,
     font,
+    lacking,
 )
 
 DPI = 300
 _SCALE = DPI / 72
+_LISTED = 8  # signs that the font lacks
 _FINE = 4  # slanted lines are drawn this much larger and made small again, so that their edges are smooth
 
 
@@ -43,11 +47,28 @@ def png_bytes(drawn: Drawn) -> bytes:
 
 
 def raster(drawn: Drawn) -> Image.Image:
-    """The figure as a picture in RGB."""
+    """The figure as a picture in RGB; where its font lacks signs, a line below says so."""
+    drawn = _with_remark(drawn)
     canvas = Image.new("RGB", (_px(drawn.width), _px(drawn.height)), "white")
     for shape in drawn.shapes:
         _draw(canvas, shape)
     return canvas
+
+
+def _with_remark(drawn: Drawn) -> Drawn:
+    """The figure, and below it how many signs are boxes in this picture, which a reader cannot know of a box."""
+    boxes = lacking(drawn.shapes)
+    if not boxes:
+        return drawn
+    which = [f"U+{ord(sign):04X}" for sign in dict.fromkeys(boxes)]
+    listed = ", ".join([*which[:_LISTED], *(["and others"] if len(which) > _LISTED else [])])
+    said = (
+        f"Boxes in this PNG stand for signs that its font does not have, {len(boxes)} in all: {listed}. The SVG and "
+        "the tables of the same figure hold them."
+    )
+    words, bottom = text_lines([said], drawn.height)
+    dark = [replace(line, colour=INK) for line in words if isinstance(line, Words)]
+    return replace(drawn, height=bottom + MARGIN - SMALL, shapes=(*drawn.shapes, *dark))
 
 
 def _draw(canvas: Image.Image, shape: Shape) -> None:

@@ -4,18 +4,19 @@ Lengths are in points, 1/72 inch, from the top left; colours are hexadecimal as 
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageFont
+from PIL import Image, ImageDraw, ImageFont
 
 FONTS = Path(__file__).resolve().parent / "fonts"
 # Text is measured at this size and scaled, so that both outputs break lines at the same words.
 _MEASURED_AT = 100
-
+_NO_SIGN = "\U0010ffff"  # no font has it
 
 Anchor = Literal["start", "middle", "end"]
 
@@ -161,6 +162,29 @@ def font(pixels: float, bold: bool) -> ImageFont.FreeTypeFont:
 def text_width(text: str, size: float, bold: bool = False) -> float:
     """Width of one line in points."""
     return font(_MEASURED_AT, bold).getlength(text) * size / _MEASURED_AT
+
+
+@lru_cache(maxsize=4096)
+def _is_box(sign: str, bold: bool) -> bool:
+    """Whether the font has no shape for a sign, and draws a box in its place."""
+    return _inked(sign, bold) == _inked(_NO_SIGN, bold)
+
+
+def _inked(sign: str, bold: bool) -> bytes:
+    canvas = Image.new("L", (2 * _MEASURED_AT, 2 * _MEASURED_AT))
+    ImageDraw.Draw(canvas).text((_MEASURED_AT // 2, _MEASURED_AT // 2), sign, 255, font(_MEASURED_AT, bold))
+    return canvas.tobytes()
+
+
+def lacking(shapes: Sequence[Shape]) -> list[str]:
+    """The signs of all words that the font does not have, as often as they stand there; they are drawn as boxes."""
+    found: list[str] = []
+    for shape in shapes:
+        if isinstance(shape, Words):
+            found += [sign for sign in shape.text if _is_box(sign, shape.bold)]
+        elif isinstance(shape, Clip):
+            found += lacking(shape.shapes)
+    return found
 
 
 def wrapped(text: str, width: float, size: float, bold: bool = False) -> list[str]:

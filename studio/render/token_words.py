@@ -12,7 +12,10 @@ _HOW = (
     "read out, which makes the embedding. The maps are those of the run as it is, and know of no picture."
 )
 _MASKED = "Hatched without colour: masked, the token cannot be read from there; that is no small weight."
-_NORM = "Rows of A1 − λA2 are rescaled by the head norm that follows, so compare shape and sign, not brightness."
+_NORM = (
+    "Rows of A1 − λA2 are rescaled by the head norm that follows, so compare shape and sign, not brightness; DIFF V2 "
+    "alone has no such norm."
+)
 _UNNAMED = "Where tokens are too many to be named beside a map, the arrays and the table name them."
 _ADDED = "λ < 0: added, size drawn"
 

@@ -50,7 +50,7 @@ def _line(each: ScoredText, scale: WordScale, top: float) -> tuple[list[Shape], 
     if each.values is not None:
         tokens, y = _tokens(each, scale, top)
         shapes += tokens
-    for line in [part for said in each.said for part in wrapped(said, WIDTH - MARGIN - _LEFT, SMALL)]:
+    for line in [part for said in each.told for part in wrapped(said, WIDTH - MARGIN - _LEFT, SMALL)]:
         y += 7.4
         shapes.append(Words(_LEFT, y, line, SMALL, colour=SOFT))
     return shapes, max(y + 3.0, bottom) + 2.0

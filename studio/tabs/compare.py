@@ -1,20 +1,22 @@
 """The tab on which models read one picture, panel beside panel."""
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
-from models import StudioError, open_picture
+from models import LoadedModel, StudioError, open_picture
 from studio.asked import alpha_asked, models_asked, text_asked, token_asked
 from studio.bring_field import choices_of
-from studio.comparison import PictureStore, first_text, looked, view_value, waiting_value
+from studio.comparison import first_text, looked, view_value, waiting_value
 from studio.examples import Example
 from studio.export import take_away_server
 from studio.failures import told
-from studio.link import Link, read_link
+from studio.link import Link, beyond, read_link
 from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.overview import OVERS, overview_steps
 from studio.panels import SOURCES
@@ -39,6 +41,11 @@ _ASKED_AND_SHOWN = (
     "const { asked = [], left, right, token } = shown; "
     "return [...sent.slice(0, -1), { asked, models: [left, right], token }]; }"
 )
+_KNOWN = (
+    "(left, right) => { const asked = new URLSearchParams(location.search), known = %s; "
+    "const named = (side, own) => known.includes(asked.get(side)) ? asked.get(side) : own; "
+    "return [named('left', left), named('right', right), asked.get('picture') ?? '']; }"
+)
 Compared = tuple[dict[str, Any], str, int]
 
 
@@ -61,13 +68,12 @@ class _Bench:
     examples: tuple[Example, ...]
     reader: MapReader
     relevance: RelevanceStore
-    pictures: PictureStore
 
     def compared(
         self, picture: Upload, left: str, right: str, classes: str, template: str, asked: Any, link: Link | None = None
     ) -> Compared:
         """The viewer's value, the zero-shot bars, and which example scene this is (-1 for none)."""
-        self.pictures.keep(picture)
+        self.service.pictures.keep(picture)
         others = models_asked(asked, self.service.knows)
         looks, missing = looked(self.service, picture, left, right, others)
         tokens = [example.token for example in self.examples]
@@ -75,21 +81,25 @@ class _Bench:
         text = first_text(self.service, picture.token, classes, template)
         value = view_value(self.service, picture, looks, missing, text, link.state if link else None)
         if link:
-            value["note"] = " ".join([*link.remarks, *_too_deep(link, looks), value["note"]]).strip()
+            value["note"] = " ".join(
+                [*link.remarks, *beyond(link, {look.model.name: look.model for look in looks}), value["note"]]
+            ).strip()
         return value, _ranked((looks[0], looks[1]), classes, template), scene
 
-    def coming(self, scene: Any, shown: Any) -> Upload | None:
-        """The scene that was chosen where another picture is still shown: the picture field has it with its answer."""
-        if not isinstance(scene, int) or isinstance(scene, bool) or not 0 <= scene < len(self.examples):
-            return None
-        token = shown.get("token") if isinstance(shown, dict) else None
-        return _opened(self.examples[scene]) if token not in (None, self.examples[scene].token) else None
+    def scene(self, index: Any) -> Example:
+        """The example scene of that number.
+
+        Raises:
+            StudioError: there is none.
+        """
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self.examples):
+            raise StudioError(f"There is no example scene {str(index)[:40]!r}: choose one of {len(self.examples)}.")
+        return self.examples[index]
 
     def linked(self, link: Link) -> Upload | None:
         """The picture that a link names, if it is here; the first example for a link that names none."""
         if link.picture:
-            known = [example for example in self.examples if example.token == link.picture]
-            return _opened(known[0]) if known else self.pictures.find(link.picture)
+            return self.service.pictures.find(link.picture)
         return _opened(self.examples[0]) if self.examples else None
 
 
@@ -97,16 +107,17 @@ def compare_tab(demo: gr.Blocks, looked_at: LookedAt, service: Service, examples
     """Make the widgets and wire them.
 
     Returns:
-        The event after which picture and models are those that the address of the page names.
+        The event after which picture and models are those that the address of the page names. It runs no model and
+        waits for nothing, so that what is asked for on a page that just opened is asked for these.
     """
-    bench = _Bench(service, examples, MapReader(service), RelevanceStore(service), PictureStore())
+    bench = _Bench(service, examples, MapReader(service), RelevanceStore(service))
     return _wire(demo, looked_at, _widgets(bench), bench)
 
 
 def _widgets(bench: _Bench) -> _Widgets:
     """The maps, and zero-shot below them."""
     objects = dict.fromkeys(name for example in bench.examples for name in example.objects)
-    take_away = take_away_server(bench.service, bench.pictures.find, bench.relevance)
+    take_away = take_away_server(bench.service, bench.service.pictures.find, bench.relevance)
     viewer = attention_viewer(layer_server(bench.reader), numbers_server(bench.reader), take_away, elem_id="viewer")
     with gr.Row(equal_height=False, elem_classes="studio-zeroshot"):
         with gr.Column(scale=1, min_width=260):
@@ -139,33 +150,24 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> Any:
         return bench.compared(picture, left, right, classes, template, asked)
 
     @told
-    def look_again(
-        scene: Any, picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any
-    ) -> Compared:
-        asked = shown.get("asked") if isinstance(shown, dict) else None
-        return compare(bench.coming(scene, shown) or picture, left, right, classes, template, asked)
-
-    @told
-    def settle(picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any) -> Any:
+    def settle(
+        opened: Any, picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any
+    ) -> Any:
+        if not opened:
+            # What the address names is on its way: an answer to what is chosen by now would come after, without it.
+            return gr.skip(), gr.skip(), gr.skip()
         shown = shown if isinstance(shown, dict) else {}
         if picture is None or (shown.get("models") == [left, right] and shown.get("token") == picture.token):
             return gr.skip(), gr.skip(), gr.skip()
         return bench.compared(picture, left, right, classes, template, shown.get("asked"))
 
     @told
-    def follow(
-        scene: Any, picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any
-    ) -> Any:
-        return settle(bench.coming(scene, shown) or picture, left, right, classes, template, shown)
+    def choose_scene(index: Any) -> str:
+        return str(bench.scene(index).picture)
 
     @told
-    def show_scene(
-        index: int, left: str, right: str, classes: str, template: str, asked: Any
-    ) -> tuple[str, dict[str, Any], str, int]:
-        if not isinstance(index, int) or not 0 <= index < len(bench.examples):
-            raise StudioError(f"There is no example scene {index!r}: choose one of {len(bench.examples)}.")
-        picture = _opened(bench.examples[index])
-        return str(picture.file), *bench.compared(picture, left, right, classes, template, asked)
+    def show_scene(index: Any, left: str, right: str, classes: str, template: str, asked: Any) -> Compared:
+        return bench.compared(_opened(bench.scene(index)), left, right, classes, template, asked)
 
     @told
     def rank_classes(picture: Upload | None, left: str, right: str, classes: str, template: str) -> str:
@@ -176,39 +178,63 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> Any:
 
     answered = [w.viewer, w.scores, at.scenes]
     compared = [
-        at.picture.upload(compare, [at.picture, *asked, w.viewer], answered, js=_ONLY_ASKED, **shared),
-        w.viewer.submit(look_again, [at.scenes, at.picture, *asked, w.viewer], answered, js=_ASKED_AND_SHOWN, **shared),
+        event(compare, [at.picture, *asked, w.viewer], answered, js=_ONLY_ASKED, **shared)
+        for event in (at.picture.upload, w.viewer.submit)
     ]
     # Answers come in the order of their questions, and a choice may be made while an earlier one is answered. So after
     # the answer to a choice it is seen whether what is shown is what is chosen by now; nothing follows on that.
-    settled = [at.picture, *asked, w.viewer], answered
+    opened = gr.Textbox("", visible=False)
+    settled = [opened, at.picture, *asked, w.viewer], answered
     settling = {**shared, **EACH_TIME, "js": _ASKED_AND_SHOWN}
     compared[0].success(settle, *settled, **settling)
     # A model that was brought, or named by the address, changes a field without a person's choice in it.
-    gr.on([at.left.change, at.right.change], follow, [at.scenes, *settled[0]], answered, **settling).success(
-        settle, *settled, **settling
-    )
+    at.models.change(settle, *settled, **settling).success(settle, *settled, **settling)
+    # The picture field has a scene before any model looks at it: an answer that wrote it there would take away a file
+    # that was given meanwhile.
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    at.scenes.input(choose_scene, at.scenes, at.picture, queue=False, **EACH_TIME, **private)
+    scene = at.scenes.input(show_scene, [at.scenes, *asked, w.viewer], answered, js=_ONLY_ASKED, **shared)
+    scene.success(settle, *settled, **settling)
     # A file that cannot be read leaves the maps as they are, so the picture field goes back to their picture.
-    for event in compared:
+    for event in (*compared, scene):
         event.failure(None, w.viewer, at.picture, js="(value) => (value && value.source) || null")
-    at.scenes.input(
-        show_scene,
-        [at.scenes, *asked, w.viewer],
-        [at.picture, w.viewer, w.scores, at.scenes],
-        js=_ONLY_ASKED,
-        **shared,
-    ).success(settle, *settled, **settling)
     gr.on([w.rank.click, w.classes.submit, w.template.submit], rank_classes, [at.picture, *asked], w.scores, **shared)
     # The viewer sends one question at a time: `always_last` would send the first of several once more.
     questions = {**shared, "trigger_mode": "multiple"}
     w.viewer.select(_relevance_steps(bench), at.picture, w.viewer, **questions)
     w.viewer.expand(_overview_steps(bench), None, w.viewer, **questions)
-    return demo.load(
-        _opening(bench),
-        asked,
-        [at.picture, at.left, at.right, w.viewer, w.scores, at.scenes],
-        **shared,
-    )
+    chosen = _choose_linked(demo, at, bench)
+    first = demo.load(_opening(bench), asked, [w.viewer, w.scores, at.scenes], **shared)
+    first.then(None, None, opened, js="() => 'whether it was shown or not'", **private)
+    return chosen
+
+
+def _choose_linked(demo: gr.Blocks, at: LookedAt, bench: _Bench) -> Any:
+    """Have models and picture chosen that the address names; the event after which the models are.
+
+    The browser knows the models of the start itself, so these are chosen before anything can be asked for. A picture
+    is written only where one is named, so that it takes the place of none that was given meanwhile.
+    """
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+    @told
+    def choose_models(left: str, right: str, request: gr.Request) -> tuple[Any, Any]:
+        link = read_link(request.query_params.multi_items(), bench.service.knows)
+        names = link.left or left, link.right or right
+        if not all(isinstance(name, str) for name in names):
+            raise StudioError(f"A model is named by a text, not by {str(names)[:80]}: choose one of the list.")
+        return _chosen(bench.service, *names)
+
+    @told
+    def choose_picture(token: str) -> str | None:
+        picture = bench.linked(read_link([("picture", str(token))], bench.service.knows))
+        return None if picture is None else str(picture.file)
+
+    models, token = [at.left, at.right], gr.Textbox("", visible="hidden", label="Picture of the link")
+    known = _KNOWN % json.dumps(bench.service.names)
+    demo.load(None, models, [*models, token], js=known, **private)
+    token.change(choose_picture, token, at.picture, queue=False, **private)
+    return demo.load(choose_models, models, models, queue=False, **private)
 
 
 def _opening(bench: _Bench) -> Callable[..., Any]:
@@ -223,12 +249,21 @@ def _opening(bench: _Bench) -> Callable[..., Any]:
         picture = bench.linked(link)
         wanted = [panel["model"] for panel in link.state.get("panels", [])]
         if picture is None:
-            value = waiting_value(link.picture, link.state, link.remarks) if link.picture else None
-            return None, *_chosen(bench.service, left, right), value, "", -1
-        compared = bench.compared(picture, left, right, classes, template, wanted, link)
-        return str(picture.file), *_chosen(bench.service, left, right), *compared
+            said = [*link.remarks, *beyond(link, link_models(bench.service, [left, right, *wanted]))]
+            value = waiting_value(link.picture, link.state, said) if link.picture else None
+            return value, "", -1
+        return bench.compared(picture, left, right, classes, template, wanted, link)
 
     return open_page
+
+
+def link_models(service: Service, names: Sequence[str]) -> dict[str, LoadedModel]:
+    """Models that a link names by their names, those that can be loaded."""
+    models = {}
+    for name in dict.fromkeys(names):
+        with suppress(StudioError):
+            models[name] = service.model(name)
+    return models
 
 
 def _chosen(service: Service, left: str, right: str) -> tuple[Any, Any]:
@@ -287,14 +322,6 @@ def _overview_steps(bench: _Bench) -> Callable[..., Any]:
             yield gr.HTML(overview=_failed(error) | {"asked": asked})
 
     return show_overview
-
-
-def _too_deep(link: Link, looks: list[Look]) -> list[str]:
-    """A sentence where a link names a layer that none of the models has."""
-    asked, last = link.state.get("layer", 0), max(look.model.vision.layers for look in looks) - 1
-    if not asked > last >= 0:
-        return []
-    return [f"The link's layer {asked} is past the last one of these models: shown is {last}."]
 
 
 def _failed(error: StudioError) -> dict[str, Any]:

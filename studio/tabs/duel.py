@@ -20,10 +20,10 @@ from studio.frame import preview
 from studio.kept_runs import run_key
 from studio.looked_at import EACH_TIME, LookedAt
 from studio.prompts import prompts_of
+from studio.result_store import new_token
 from studio.service import Look, Service
-from studio.similarity import BASELINES
+from studio.similarity import BASELINES, check_readable
 from studio.stopping import Stopped
-from studio.strip_store import new_token
 from studio.tab_settings import picture_of
 from studio.tabs.following import long_run, outdated_line, passes_ended, passes_made, say_outdated, say_waiting
 from studio.take_strip import take_strip_server
@@ -80,7 +80,7 @@ def duel_section(at: LookedAt, service: Service, tab: gr.Tab, prompts: gr.Textbo
     with gr.Row():
         plots = [gr.Plot(show_label=False, visible=False, elem_id=f"duel-{kind}") for kind in KINDS]
 
-    dueling = long_run(service.turns)
+    dueling = long_run(at, service.turns)
 
     @told_steps
     def run_duel(
@@ -97,10 +97,12 @@ def duel_section(at: LookedAt, service: Service, tab: gr.Tab, prompts: gr.Textbo
     ) -> Iterator[tuple[Any, ...]]:
         if picture is None:
             raise StudioError("There is no picture for a duel: choose a file, or one of the example scenes.")
-        prompt = prompts_of(own if own.strip() else texts, service.example(picture.token))[0]
+        prompt = prompts_of(own if own and own.strip() else texts, service.example(picture.token))[0]
         number = filled_whole(count, "Steps")
         started, made, remembered, sides = time.monotonic(), 0, None, tuple[Side, ...]()
         looks = [service.look(name, picture.image) for name in (left, right)]
+        for look in looks:
+            check_readable(look.model, [prompt])
         total = sum(passes_of_duel(ORDERS[look.model.vision.differential], number) for look in looks)
         try:
             begun = service.kept.begin(
@@ -121,7 +123,7 @@ def duel_section(at: LookedAt, service: Service, tab: gr.Tab, prompts: gr.Textbo
         settings = DuelSettings(prompt, (left, right), layers, baseline, number)
         yield (
             areas_table(sides, data_url(shown), heading),
-            service.strips.keep(new_token(), chart, picture_of(picture), settings),
+            service.results.keep(new_token(), chart, picture_of(picture), settings),
             *(gr.Plot(plot_figure(plot), visible=True) for plot in chart.plots),
             passes_ended(made, time.monotonic() - started, remembered or 0),
         )
@@ -130,7 +132,7 @@ def duel_section(at: LookedAt, service: Service, tab: gr.Tab, prompts: gr.Textbo
     dueling.ended_by(stop.click)
     dueling.begun_anew_by(run.click)
     say_waiting(status, run.click)
-    say_outdated(at, outdated, status, [run], dueling)
+    say_outdated(at, outdated, status, [run])
     given = [*at.inputs, prompts, text, depth, bare, points]
     dueling.begun_by([run.click], run_duel, given, [table, take, *plots, status], line=status)
     points.change(_cost, points, cost, trigger_mode="always_last", **private)

@@ -31,10 +31,10 @@ from studio.kept_runs import run_key
 from studio.looked_at import EACH_TIME, LookedAt
 from studio.methods import FEWEST_STEPS, MOST_BACK, MOST_STEPS, Method, Relevance, unit_of
 from studio.prompts import prompts_of
+from studio.result_store import new_token
 from studio.service import Service, vision_grid
 from studio.similarity import BASELINES
 from studio.stopping import Stopped
-from studio.strip_store import new_token
 from studio.tab_settings import explain_settings, picture_of
 from studio.tabs.duel import duel_section
 from studio.tabs.following import long_run, outdated_line, passes_ended, passes_made, say_outdated, say_waiting
@@ -178,7 +178,7 @@ def _settings() -> list[Component]:
 def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
-    explaining = long_run(service.turns)
+    explaining = long_run(at, service.turns)
 
     @told_steps
     def run(
@@ -223,7 +223,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
                 ready = state.ready
                 settings = explain_settings((left, right), texts, named, ready)
                 strip = explanations_strip(picture.image, state.explanations, chosen, detail)
-                value = service.strips.value(token, strip, picture_of(picture), settings)
+                value = service.results.value(token, strip, picture_of(picture), settings)
                 words, said = _told(state, chosen, time.monotonic() - started, remembered)
                 shown = value, words
                 yield *shown, said
@@ -251,7 +251,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     explaining.ended_by(w.stop.click)
     explaining.begun_anew_by(*clicks)
     say_waiting(w.status, *clicks)
-    say_outdated(at, w.outdated, w.status, runs, explaining)
+    say_outdated(at, w.outdated, w.status, runs)
     set_up = [
         button.click(partial(_figure_2, *queries), None, [w.prompts, *w.settings[:4]], **private).then
         for button, queries in zip(w.presets, FIGURE_2, strict=True)
@@ -259,16 +259,10 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     outputs: list[Component] = [w.strip, w.words, w.status]
     explaining.begun_by([w.run.click, *set_up], run, [*at.inputs, w.prompts, *w.settings], outputs, line=w.status)
     changes: list[Any] = [setting.change for setting in w.settings]  # pyright: ignore[reportAttributeAccessIssue]
-    gr.on(
-        [*changes, at.left.change, at.right.change],
-        settings_of,
-        [at.left, at.right, *w.settings],
-        [*w.settings[1:], w.cost],
-        trigger_mode="always_last",
-        **private,
-    )
+    asked = [at.left, at.right, *w.settings], [*w.settings[1:], w.cost]
+    gr.on(changes, settings_of, *asked, trigger_mode="always_last", **private)
     # What an address set before the tab was ever open was changed without an event.
-    tab.select(settings_of, [at.left, at.right, *w.settings], [*w.settings[1:], w.cost], **EACH_TIME, **private)
+    gr.on([tab.select, at.models.change], settings_of, *asked, **EACH_TIME, **private)
 
 
 _NAMES = ("part", "rule", "back", "steps", "baseline", "detail")

@@ -39,6 +39,22 @@ def click_if_seen(elem_id: str) -> str:
     )
 
 
+def asked_with(at: LookedAt, *events: Callable[..., Any]) -> gr.Textbox:
+    """What was chosen when one of these events came last, as `LookedAt.changed` holds it; never shown."""
+    asked = gr.Textbox(visible=False)
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    gr.on(list(events), None, at.changed, asked, js="(chosen) => chosen", **private)
+    return asked
+
+
+def click_if_new(elem_id: str) -> str:
+    """The same, and only where what is chosen is not what was asked for last.
+
+    It is given the picture, what was asked for last and what is chosen, as `LookedAt.changed` holds it.
+    """
+    return f"(picture, asked, chosen) => asked === chosen ? undefined : ({click_if_seen(elem_id)})(picture)"
+
+
 def outdated_line(elem_id: str) -> gr.HTML:
     """The line over results of a long run; it is empty while they belong to what is chosen."""
     return gr.HTML(
@@ -57,12 +73,14 @@ class LongRun:
     Attributes:
         clock: is never shown; an event is given the page's time in its stead.
         again: is never shown; a page whose run waits asks for its place whenever this changes.
+        turn: is never shown; a page whose run waits has it begun whenever this changes.
         stops: who asked for a stop.
         turns: the line in which this run and all other long ones wait.
     """
 
     clock: gr.Number
     again: gr.Number
+    turn: gr.Number
     stops: Stops
     turns: Turns
 
@@ -78,7 +96,8 @@ class LongRun:
         """Have events (`button.click`, or the `then` of another) begin the run when it has its turn; once for a run.
 
         A run that has to wait ends its event and keeps no connection, of which a browser has six to one server; the
-        page then asks for its place until the turn comes.
+        page then asks for its place until the turn comes. It asks past the queue: for each event in the queue Gradio's
+        client opens and closes a stream, and what is pressed while one closes can be lost.
 
         Args:
             events: what is pressed.
@@ -102,9 +121,12 @@ class LongRun:
             # Whether it ran or waits is for the server to say: the line may hold the last word of an earlier run.
             begun.then(None, None, self.again, js="() => performance.now()", **EACH_TIME, **private)
         later = f"(...given) => new Promise((look) => setTimeout(() => look(given), {_LOOK}))"
-        poll, asking = self._poll(run, place, len(outputs)), {**LONG_EVENT, **EACH_TIME, **private}
-        turn = self.again.change(poll, [self.again, line], [*outputs, self.again], js=later, **asking)
-        turn.failure(None, None, line, js="() => ''", **private)
+        quick: dict[str, Any] = {"queue": False, "api_name": f"{_name(run)}_looks", **EACH_TIME, **private}
+        looked = self.again.change(self._look, [self.again, line], [line, self.again, self.turn], js=later, **quick)
+        begin_in_turn, queued = self._in_turn(run, place, len(outputs)), {**LONG_EVENT, **EACH_TIME, **private}
+        turn = self.turn.change(begin_in_turn, self.turn, [*outputs, self.again], **queued)
+        for failed in (looked.failure, turn.failure):
+            failed(None, None, line, js="() => ''", **private)
 
     def _of(self, request: gr.Request) -> tuple[str, int]:
         """Whose a place in the line is: a page's, for this run."""
@@ -127,34 +149,47 @@ class LongRun:
 
         return begin
 
-    def _poll(
+    def _look(self, again: Any, said: Any, request: gr.Request) -> tuple[Any, Any, Any]:
+        """The handler that looks for the turn of a run that waits.
+
+        Gives what the line says, `again`, which has it called again, and `turn`, which has the run begun.
+        """
+        place = self.turns.find(self._of(request))
+        if place is None:
+            lost = isinstance(said, str) and said.startswith(_PLACE)
+            return LET_GO if lost else gr.skip(), gr.skip(), gr.skip()
+        if again is None or again < (place.asked or 0):
+            # Looks for a run that was asked for before this one, which is looked for as well.
+            return gr.skip(), gr.skip(), gr.skip()
+        if not place.going and self.stops.asked(place.asked, request):
+            self.turns.leave(place)
+            return STOPPED_WAITING, gr.skip(), gr.skip()
+        others = self.turns.ahead(place)
+        if others:
+            # Also where nothing is new: an earlier run of the page may have said its last word since.
+            return place_in_line(others), again + 1, gr.skip()
+        return gr.skip(), gr.skip(), again if others == 0 else gr.skip()
+
+    def _in_turn(
         self, run: Callable[..., Iterator[tuple[Any, ...]]], line: int, outputs: int
     ) -> Callable[..., Iterator[tuple[Any, ...]]]:
-        """The handler that looks for the turn of a run that waits; its last output is `again`, which has it called."""
+        """The handler that begins a run whose turn has come; its last output is `again`, which has it looked for."""
 
-        def poll(again: Any, said: Any, request: gr.Request) -> Iterator[tuple[Any, ...]]:
+        def in_turn(turn: Any, request: gr.Request) -> Iterator[tuple[Any, ...]]:
             place = self.turns.find(self._of(request))
-            if place is None:
-                lost = isinstance(said, str) and said.startswith(_PLACE)
-                yield _only(LET_GO if lost else gr.skip(), line, outputs + 1)
-            elif again is None or again < (place.asked or 0):
-                # Looks for a run that was asked for before this one, which is looked for as well.
-                yield _only(gr.skip(), line, outputs + 1)
-            elif not place.going and self.stops.asked(place.asked, request):
-                self.turns.leave(place)
-                yield _only(STOPPED_WAITING, line, outputs + 1)
-            elif (others := self.turns.before(place)) == 0:
+            others = None if place is None else self.turns.before(place)
+            if place is not None and others == 0:
                 with closing(self._through(place, run, request)) as steps:
                     for step in steps:
                         yield (*step, gr.skip())
-            elif others:
-                # Also where nothing is new: an earlier run of the page may have said its last word since.
-                yield (*_only(place_in_line(others), line, outputs), again + 1)
+            elif others and turn is not None:
+                # Another run of which nothing had been heard was faster.
+                yield (*_only(place_in_line(others), line, outputs), turn + 1)
             else:
                 yield _only(gr.skip(), line, outputs + 1)
 
-        poll.__name__ = f"{getattr(run, '__name__', 'run')}_in_turn"
-        return poll
+        in_turn.__name__ = f"{_name(run)}_in_turn"
+        return in_turn
 
     def _through(
         self, place: Place, run: Callable[..., Iterator[tuple[Any, ...]]], request: gr.Request
@@ -201,14 +236,18 @@ class LongRun:
         self.ended_by(*events, before=_MOMENT)
 
 
-def long_run(turns: Turns) -> LongRun:
-    """Make one, in the blocks that are open.
+def long_run(at: LookedAt, turns: Turns) -> LongRun:
+    """Make one, in the blocks that are open; a change of picture or models ends it.
+
+    A run that went on would answer for a picture that is no longer chosen.
 
     Args:
+        at: the picture and the models.
         turns: the line of all long runs of the server.
     """
     # One that is not on the page at all would not be heard to change.
-    return LongRun(gr.Number(visible=False), gr.Number(visible="hidden"), Stops(), turns)
+    clock, again, turn = gr.Number(visible=False), gr.Number(visible="hidden"), gr.Number(visible="hidden")
+    return LongRun(clock, again, turn, Stops(at.stops), turns)
 
 
 def say_waiting(line: gr.HTML, *events: Callable[..., Any]) -> None:
@@ -220,6 +259,10 @@ def say_waiting(line: gr.HTML, *events: Callable[..., Any]) -> None:
 def place_in_line(others: int) -> str:
     """How long a run waits, in words: how many runs are before it, the one that is under way among them."""
     return f"{_PLACE}{others} other {'runs are' if others > 1 else 'run is'} before this one …"
+
+
+def _name(run: Callable[..., Any]) -> str:
+    return getattr(run, "__name__", "run")
 
 
 def _only(value: Any, at: int, outputs: int) -> tuple[Any, ...]:
@@ -238,23 +281,18 @@ def passes_made(made: int, total: int) -> str:
     return f"{made} of {total} passes, {min(made / total, 1):.0%}"
 
 
-def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[gr.Button], running: LongRun) -> None:
-    """Have a long run ended, and its results called old, by a change of picture or models.
-
-    A run that went on would answer for a picture that is no longer chosen.
+def say_outdated(at: LookedAt, line: gr.HTML, result: Component, runs: Sequence[gr.Button]) -> None:
+    """Have the results of a long run called old by a change of picture or models, which ends the run itself.
 
     Args:
         at: the picture and the models.
         line: made by `outdated_line`.
         result: what the run writes first, be it how far it is; while that is empty there is nothing that could be old.
         runs: the buttons that begin a run, which makes the line empty.
-        running: the run.
     """
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     said = f"(result) => (result ? {OUTDATED!r} : '')"
-    changes: list[Any] = [at.picture.change, at.left.change, at.right.change]
-    gr.on(changes, None, result, line, js=said, **private)
-    running.ended_by(*changes)
+    at.changed.change(None, result, line, js=said, **private)
     # Without a picture there is no run, and what is there stays old.
     begun = "(picture, said) => (picture === null ? said : '')"
     gr.on([run.click for run in runs], None, [at.picture, line], line, js=begun, **private)

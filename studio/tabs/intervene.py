@@ -12,23 +12,31 @@ from studio.changes import controls_value
 from studio.chart_plotly import plot_figure
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.fields import layer_slider
+from studio.fields import layer_slider, layer_to_show
 from studio.filled import filled_whole
 from studio.intervened_maps import map_choice, maps_strip
 from studio.intervening import changed_model
 from studio.kept_runs import run_key
 from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.outcome import message_html, outcome_html
+from studio.result_store import new_token
 from studio.service import Service
 from studio.stopping import Stopped
-from studio.strip_store import new_token
 from studio.sweep_figure import sweep_chart, sweep_plots, sweep_words
 from studio.sweeping import LambdaAsked, Sweep, lambda_asked, swept_models
 from studio.tab_settings import intervene_settings, lambda_sweep_settings, picture_of
-from studio.tabs.following import click_if_seen, long_run, outdated_line, say_outdated, say_waiting
+from studio.tabs.following import (
+    asked_with,
+    click_if_new,
+    click_if_seen,
+    long_run,
+    outdated_line,
+    say_outdated,
+    say_waiting,
+)
 from studio.take_strip import take_strip_server
 from studio.upload import Upload
-from studio.uploads import emptied_if_unreadable, picture_field
+from studio.uploads import picture_field
 from studio.viewer.bench import edit_bench
 from studio.viewer.explained import status_line
 from studio.viewer.gallery import gallery
@@ -49,6 +57,8 @@ SWEEP_INTRO = (
     "knows nothing of the picture. 33 runs a model that has λ."
 )
 STOPPED = "Stopped; the same sweep goes on from here when it is run again."
+# How a link's other picture is asked for; the sentence goes when a picture is given.
+NEED = "The link"
 NO_PICTURE = "There is no picture to run the models on: choose a file, or one of the example scenes."
 
 
@@ -62,6 +72,8 @@ class _Widgets:
     part: gr.Radio
     run: gr.Button
     other: gr.Image
+    token: gr.Textbox
+    need: gr.HTML
     scenes: gr.HTML
     outcome: gr.HTML
     maps: gr.HTML
@@ -85,7 +97,7 @@ def intervene_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: 
     """Make the widgets and wire them; the first run comes when the tab is opened."""
     widgets = _widgets(examples, service)
     _wire_runs(tab, looked_at, widgets, service)
-    _wire_other(widgets, examples)
+    _wire_other(widgets, service, examples)
     _wire_sweep(looked_at, widgets, service)
 
 
@@ -97,11 +109,15 @@ def _widgets(examples: tuple[Example, ...], service: Service) -> _Widgets:
             _in_column(lambda side=side: edit_bench(elem_id=f"bench-{side}"), min_width=330)
             for side in ("left", "right")
         ]
-    fold = gr.Accordion("Another picture, for its A2", open=False, elem_id="intervene-other-fold")
-    with fold, gr.Row(equal_height=False):
-        other = picture_field(label="Another picture", height=150, elem_id="intervene-other", interactive=True)
-        with gr.Column(min_width=200):
-            strip = gallery(examples, elem_id="intervene-scenes", visible=bool(examples))
+    with gr.Accordion("Another picture, for its A2", open=False, elem_id="intervene-other-fold"):
+        need = status_line("", elem_id="intervene-other-need")
+        # What the address holds of it: one that is not on the page at all would not be heard to change.
+        hidden: dict[str, Any] = {"visible": "hidden", "label": "Name of the other picture", "interactive": True}
+        token = gr.Textbox("", elem_id="intervene-other-token", **hidden)
+        with gr.Row(equal_height=False):
+            other = picture_field(label="Another picture", height=150, elem_id="intervene-other", interactive=True)
+            with gr.Column(min_width=200):
+                strip = gallery(examples, elem_id="intervene-scenes", visible=bool(examples))
     with gr.Row(equal_height=False):
         with gr.Column(min_width=300), gr.Group():
             classes = _text(", ".join(objects), "Zero-shot classes, by line or by comma", "intervene-classes", 2)
@@ -143,6 +159,8 @@ def _widgets(examples: tuple[Example, ...], service: Service) -> _Widgets:
         part,
         run,
         other,
+        token,
+        need,
         strip,
         outcome,
         maps,
@@ -194,10 +212,14 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
     filled = [*w.benches, w.layer, w.head]
     filling = [at.left, at.right, *w.benches, w.layer, w.head]
     results = [w.outcome, w.maps]
+    # A change that is heard of late is none, if the run was asked for since.
+    asked = asked_with(at, tab.select, w.run.click)
+    new: dict[str, Any] = {"inputs": [at.picture, asked, at.changed], "js": click_if_new("intervene-run")}
     tab.select(fill, filling, filled, **private).success(run_opened, [*at.inputs, *w.asked], results, **private)
-    again = click_if_seen("intervene-run")
-    gr.on([at.left.change, at.right.change], fill, filling, filled, **EACH_TIME, **private).success(None, js=again)
-    at.picture.change(None, at.picture, js=again)
+    at.models.change(fill, filling, filled, **EACH_TIME, **private).success(None, **new)
+    at.file.change(None, **new)
+    # A dropdown tells of each choice twice, and of none when it is left: only another value counts.
+    w.head.change(None, at.picture, js=click_if_seen("intervene-run"))
     gr.on(
         [
             w.run.click,
@@ -205,7 +227,6 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
             w.classes.submit,
             w.template.submit,
             w.layer.input,
-            w.head.input,
             w.part.input,
         ],
         run_edits,
@@ -216,19 +237,51 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
     )
 
 
-def _wire_other(w: _Widgets, examples: tuple[Example, ...]) -> None:
+def _wire_other(w: _Widgets, service: Service, examples: tuple[Example, ...]) -> None:
+    private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
     @told
-    def choose_other(index: int) -> str:
+    def choose_other(index: int, wanted: str, said: str) -> tuple[str, str, str]:
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(examples):
             raise StudioError(f"There is no example scene {str(index)[:40]!r}: choose one of {len(examples)}.")
-        return str(examples[index].picture)
+        return str(examples[index].picture), *_given_other(examples[index].token, wanted, said)
 
-    w.scenes.input(choose_other, w.scenes, w.other, api_visibility="private", show_progress="hidden")
-    emptied_if_unreadable(w.other)
+    @told
+    def keep_other(other: Upload | None, wanted: str, said: str) -> tuple[str, str]:
+        if other is None:
+            return "", ""
+        service.pictures.keep(other)
+        return _given_other(other.token, wanted, said)
+
+    named = [w.token, w.need]
+    w.scenes.input(choose_other, [w.scenes, *named], [w.other, *named], **private)
+    # A file that is no picture leaves the place empty; a picture that a link asks for is asked for still.
+    refused = f"(token, said) => [null, said.startsWith({NEED!r}) ? token : '']"
+    w.other.upload(keep_other, [w.other, *named], named, **private).failure(
+        None, named, [w.other, w.token], js=refused, **private
+    )
+    w.other.clear(None, None, named, js="() => ['', '']", **private)
+
+
+def need_other(token: str) -> str:
+    """How a link's other picture is asked for where it is not here."""
+    return (
+        f"{NEED} takes A2 of the picture whose pixels have the sha256 {token}…, and a link does not contain its "
+        "pictures: choose that picture on Intervene, under “Another picture, for its A2”."
+    )
+
+
+def _given_other(token: str, wanted: str, said: str) -> tuple[str, str]:
+    """The name of the other picture, and a sentence where a link asked for one."""
+    if not (isinstance(said, str) and said.startswith(NEED)):
+        return token, ""
+    if token == wanted:
+        return token, "This is the picture of the link, whose A2 is taken."
+    return token, f"This is not the picture of the link: its sha256 is {token}…, the link’s is {str(wanted)[:32]}…."
 
 
 def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
-    sweeping = long_run(service.turns)
+    sweeping = long_run(at, service.turns)
 
     @told_steps
     def sweep(
@@ -259,7 +312,7 @@ def _wire_sweep(at: LookedAt, w: _Widgets, service: Service) -> None:
 
     sweeping.ended_by(w.stop.click)
     sweeping.begun_anew_by(w.sweep.click)
-    say_outdated(at, w.outdated, w.swept, [w.sweep], sweeping)
+    say_outdated(at, w.outdated, w.swept, [w.sweep])
     inputs = [*at.inputs, *w.asked, w.tower, w.only]
     say_waiting(w.waiting, w.sweep.click)
     sweeping.begun_by([w.sweep.click], sweep, inputs, [w.swept, w.take, *w.plots, w.waiting], line=w.waiting)
@@ -277,9 +330,10 @@ def _filled(
         gr.skip() if isinstance(value, dict) and value.get("name") == name else controls_value(model, name)
         for name, model, value in zip(names, models, edits, strict=True)
     ]
-    deepest = max(0, *(model.vision.layers - 1 for model in models))
+    depths = [model.vision.layers for model in models]
+    deepest, shown = layer_to_show(filled_whole(layer, "Layer of the maps"), depths)
     heads = ["mean", *map(str, range(max(model.vision.heads for model in models)))]
-    slider = gr.Slider(maximum=max(1, deepest), value=min(filled_whole(layer, "Layer of the maps"), deepest))
+    slider = gr.Slider(maximum=max(1, deepest), value=shown)
     return *benches, slider, gr.Dropdown(heads, value=head if head in heads else "mean")
 
 
@@ -311,7 +365,7 @@ def _ran(
         return words, None
     asked = (classes, template) if prompts else ("", "")
     made = intervene_settings(service, names, (left_edits, right_edits), outcomes, choice, other, asked)
-    return words, service.strips.value(new_token(), strip, picture_of(picture), made)
+    return words, service.results.value(new_token(), strip, picture_of(picture), made)
 
 
 def _shown_sweeps(
@@ -323,10 +377,10 @@ def _shown_sweeps(
     results: list[Sweep | str],
 ) -> tuple[Any, ...]:
     """What the end of a sweep shows: words, what it is taken away by, and two figures for each model."""
-    chart, taken = sweep_chart([each for each in results if isinstance(each, Sweep)]), None
+    chart, taken = sweep_chart(results), None
     if chart is not None:
         made = lambda_sweep_settings(service, names, edits, results, asked)
-        taken = service.strips.keep(new_token(), chart, picture_of(picture), made)
+        taken = service.results.keep(new_token(), chart, picture_of(picture), made)
     plots = [plot for each in results for plot in (sweep_plots(each) if isinstance(each, Sweep) else (None, None))]
     shown = [
         gr.Plot(visible=False) if plot is None else gr.Plot(plot_figure(plot, 370), visible=True) for plot in plots

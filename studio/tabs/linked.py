@@ -1,6 +1,7 @@
 """The address of the page holds the open tab and the settings of all tabs; a page that is opened by it takes them.
 
-Compare's own view is in the same query string, by `studio.link`. Uploads, painted masks and logs are in no address.
+Compare's own view is in the same query string, by `studio.link`. Masks, logs and folders of runs are in no address, and
+pictures by their names alone.
 """
 
 from collections.abc import Callable
@@ -14,11 +15,13 @@ from models import LoadedModel, StudioError
 from studio.changes import controls_value
 from studio.edit_link import edits_asked
 from studio.failures import told
-from studio.link import read_link
+from studio.link import beyond, read_link
 from studio.looked_at import LookedAt
 from studio.service import Service
-from studio.tab_link import Below, Edits, Field, OneOf, Rule, SomeOf, Within, Words, read_settings, written
-from studio.view_link import VIEWS
+from studio.tab_link import Below, Edits, Field, Named, OneOf, Rule, SomeOf, Within, Words, read_settings, written
+from studio.tabs.compare import link_models
+from studio.tabs.intervene import need_other
+from studio.view_link import DRAWN_HEADS, DRAWN_HIDDEN, DRAWN_LAYER, VIEWS
 
 Count = Callable[[LoadedModel, LoadedModel], int]
 _LARGEST, _FINE = 10**6, 0.01
@@ -51,6 +54,7 @@ HELD: dict[str, tuple[str, Count | None]] = {
     "sparsity.preset": ("sparsity-preset", None),
     "sparsity.background": ("sparsity-background", None),
     "sparsity.rules": ("sparsity-rules", None),
+    "sparsity.named": ("sparsity-named", None),
     "lambda.runs": ("lambda-shipped", None),
     "explain.texts": ("explain-prompts", None),
     "explain.method": ("explain-method", None),
@@ -67,6 +71,7 @@ HELD: dict[str, tuple[str, Count | None]] = {
     "duel.steps": ("duel-points", None),
     "intervene.left": ("bench-left", None),
     "intervene.right": ("bench-right", None),
+    "intervene.other": ("intervene-other-token", None),
     "intervene.classes": ("intervene-classes", None),
     "intervene.template": ("intervene-template", None),
     "intervene.layer": ("intervene-layer", _layers),
@@ -106,29 +111,57 @@ def hold_in_address(demo: gr.Blocks, opened: Any, tabs: gr.Tabs, at: LookedAt, s
         service: the models.
         line: made by `studio.viewer.address.address_line`.
     """
-    linked = linked_components(demo)
+    linked, other = linked_components(demo), _other_picture(demo)
     fields = [_for_the_page(each) for each in linked]
 
     @told
     def open_settings(picture: Any, left: str, right: str, request: gr.Request) -> dict[Any, Any]:
         parameters = request.query_params.multi_items()
-        changed, said = _asked(service, linked, parameters, (left, right))
-        tab = read_settings(parameters, [TAB, *VIEWS])
+        changed, said, gone = _asked(service, linked, parameters, (left, right))
+        tab = read_settings(parameters, [TAB, *VIEWS], _drawn_counts(service, parameters, (left, right)))
         chosen = tab.values.get("tab", TABS[0])
-        said = [*tab.remarks, *said]
+        strange = [name for key, name in parameters if key == DRAWN_HIDDEN and not service.knows(name)]
+        told_so = [f"The link's {DRAWN_HIDDEN} “{name[:80]}” is left out: it is not here." for name in strange[:1]]
+        said, gone = [*tab.remarks, *told_so, *said], [*tab.left_out, *gone]
         if chosen != TABS[0]:
             changed[tabs] = gr.update(selected=chosen)
             # Compare says this too, where nobody looks.
-            said = [*_of_compare(parameters, service, missing=picture is None), *said]
-        return {**changed, line: gr.update(fields=fields, said=" ".join(said))}
+            said = [*_of_compare(parameters, service, (left, right), missing=picture is None), *said]
+        if other.token in changed:
+            found, asked = _other(service, changed[other.token])
+            changed |= {other.fold: gr.update(open=True), other.picture: found, other.need: asked}
+            said += [asked] if asked else []
+        return {**changed, line: gr.update(fields=fields, said=" ".join(said), gone=gone)}
 
     components = [each.component for each in linked]
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    opened.then(open_settings, at.inputs, [*components, tabs, line], concurrency_limit=None, **private)
+    outputs = [*components, tabs, line, other.picture, other.need, other.fold]
+    opened.then(open_settings, at.inputs, outputs, concurrency_limit=None, **private)
     changes: list[Any] = [tabs.change, *(each.change for each in components)]
     # With the time, since the page does not notice a value that is equal to the one before.
     told_line = "(...values) => [{ values, at: performance.now() }]"
     gr.on(changes, None, components, line, js=told_line, **private)
+
+
+@dataclass(frozen=True)
+class _Other:
+    """Intervene's picture whose A2 is taken: its name, its field, the line that asks for it, and where they fold."""
+
+    token: Any
+    picture: Any
+    need: Any
+    fold: Any
+
+
+def _other_picture(demo: gr.Blocks) -> _Other:
+    by_id = {getattr(block, "elem_id", None): block for block in demo.blocks.values()}
+    return _Other(*(by_id[f"intervene-other{part}"] for part in ("-token", "", "-need", "-fold")))
+
+
+def _other(service: Service, token: str) -> tuple[str | None, str]:
+    """The file of another picture that an address names, and how it is asked for where it is not here."""
+    upload = service.pictures.find(token)
+    return (None, need_other(token)) if upload is None else (str(upload.file), "")
 
 
 def linked_components(demo: gr.Blocks) -> list[Linked]:
@@ -145,6 +178,8 @@ def _rule(component: Component, count: Count | None) -> Rule:
     """Which values an address can give a component: those that a person can give it."""
     if count is not None:
         return Below(("mean",) if isinstance(component, gr.Dropdown) else ())
+    if component.elem_id == HELD["intervene.other"][0]:
+        return Named()
     match component:
         case gr.CheckboxGroup():
             return SomeOf(tuple(value for _, value in component.choices))
@@ -167,16 +202,18 @@ def _for_the_page(linked: Linked) -> dict[str, Any]:
     """What viewer/address.js has to know of a field: its key, what it is by default, and how it is written."""
     default = linked.field.default
     texts = [written(each) for each in (default if isinstance(default, list) else [default])]
-    # The default of a layer is the last one that the chosen models have.
-    last = linked.component.elem_id if linked.count and isinstance(linked.component, gr.Slider) else ""
+    # The default of a layer is the last one that the chosen models have; Sparsity, whose first view is of the last one
+    # that both have, writes its layer always.
+    layered = linked.count and isinstance(linked.component, gr.Slider) and linked.field.key != "sparsity.layer"
+    last = linked.component.elem_id if layered else ""
     edits = isinstance(linked.field.rule, Edits)
     return {"key": linked.field.key, "default": texts or [""], "last": last, "edits": edits}
 
 
 def _asked(
     service: Service, linked: list[Linked], parameters: list[tuple[str, str]], names: tuple[str, str]
-) -> tuple[dict[Any, Any], list[str]]:
-    """What components become by the address, and sentences on that."""
+) -> tuple[dict[Any, Any], list[str], list[str]]:
+    """What components become by the address, sentences on that, and the keys that are left out."""
     given = {key for key, value in parameters if value}
     here = [each for each in linked if each.field.key in given or (each.field.key, "") in parameters]
     remarks: list[str] = []
@@ -189,6 +226,7 @@ def _asked(
     counts = {each.field.key: each.count(*models) for each in here if each.count and models}
     settings = read_settings(parameters, [each.field for each in here], counts)
     remarks += settings.remarks
+    left_out = [*settings.left_out]
     gone = {side: name for side, name in parameters if side in ("left", "right") and not service.knows(name)}
     changed: dict[Any, Any] = {}
     for each in here:
@@ -200,12 +238,14 @@ def _asked(
             at = key.partition(".")[2]
             if not models or gone.get(at):
                 remarks.append(f"The link's {key} is left out: it belongs to a model that is not here.")
+                left_out.append(key)
                 continue
             model, name = models[at == "right"], names[at == "right"]
             try:
                 changed[each.component] = controls_value(model, name) | {"chosen": edits_asked(value, model, name)}
             except StudioError as error:
                 remarks.append(f"The link's {key} is left out: {error}")
+                left_out.append(key)
         elif isinstance(each.component, gr.Dropdown) and each.count:
             heads = ["mean", *map(str, range(counts[key]))]
             changed[each.component] = gr.update(choices=heads, value=str(value))
@@ -213,16 +253,32 @@ def _asked(
             changed[each.component] = value
     if any(each.field.key.startswith(_LONG) and each.component in changed for each in here):
         remarks.append(WAITS)
-    return changed, remarks
+    return changed, remarks, left_out
 
 
-def _of_compare(parameters: list[tuple[str, str]], service: Service, *, missing: bool) -> list[str]:
+def _drawn_counts(service: Service, parameters: list[tuple[str, str]], names: tuple[str, str]) -> dict[str, int]:
+    """How many heads and layers there are for drawings that the address names one of."""
+    if not {key for key, _ in parameters} & {*DRAWN_HEADS, DRAWN_LAYER}:
+        return {}
+    models = link_models(service, names)
+    # Slot 0 is the mean over heads.
+    heads = {key: models[name].text.heads + 1 for key, name in zip(DRAWN_HEADS, names, strict=True) if name in models}
+    runs = [name for key, name in parameters if key == "lambda.runs" and service.knows(name)]
+    towers = [tower for model in link_models(service, [*names, *runs]).values() for tower in (model.vision, model.text)]
+    return heads | {DRAWN_LAYER: max((tower.layers for tower in towers), default=0)}
+
+
+def _of_compare(
+    parameters: list[tuple[str, str]], service: Service, names: tuple[str, str], *, missing: bool
+) -> list[str]:
     """What Compare says of its part of the address."""
     link = read_link(parameters, service.knows)
+    shown = [panel["model"] for panel in link.state.get("panels", [])]
+    said = [*link.remarks, *beyond(link, link_models(service, [*names, *shown]))]
     if not missing or not link.picture:
-        return list(link.remarks)
+        return said
     return [
-        *link.remarks,
+        *said,
         f"This link is about the picture whose pixels have the sha256 {link.picture}…, and a link does not contain its "
         "picture: choose that picture at the side.",
     ]

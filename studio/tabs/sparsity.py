@@ -16,15 +16,24 @@ from studio.filled import filled_whole
 from studio.kept_runs import run_key
 from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
 from studio.panels import SOURCES
+from studio.result_store import new_token
 from studio.service import Service
 from studio.sparsity import RULES, parse_query, same_patch
 from studio.sparsity_view import MATCHES, NO_PICTURE, Controls, segment_shown, show_sparsity
 from studio.stopping import Stopped
 from studio.strip import Strip, strip_value
-from studio.strip_store import new_token
 from studio.tab_settings import SIDES, picture_of, segmentation_settings, sparsity_settings
-from studio.tabs.following import TIMED, click_if_seen, long_run, outdated_line, say_outdated, say_waiting
-from studio.tabs.sparsity_answers import AnswersPart, answers_part, ended_by_changes, wire_answers
+from studio.tabs.following import (
+    TIMED,
+    asked_with,
+    click_if_new,
+    click_if_seen,
+    long_run,
+    outdated_line,
+    say_outdated,
+    say_waiting,
+)
+from studio.tabs.sparsity_answers import AnswersPart, answers_part, wire_answers
 from studio.tabs.sparsity_sweep import SweepPart, sweep_part, wire_sweep
 from studio.take_strip import take_strip_server
 from studio.upload import Upload
@@ -68,10 +77,10 @@ class _Widgets:
 def sparsity_tab(looked_at: LookedAt, service: Service, tab: gr.Tab, examples: tuple[Example, ...]) -> None:
     """Make the tab; it draws when it is opened."""
     objects = dict.fromkeys(name for example in examples for name in example.objects)
-    _wire(looked_at, service, tab, _widgets(", ".join(objects), service))
+    _wire(looked_at, service, tab, _widgets(", ".join(objects), looked_at, service))
 
 
-def _widgets(objects: str, service: Service) -> _Widgets:
+def _widgets(objects: str, at: LookedAt, service: Service) -> _Widgets:
     with gr.Row(elem_classes="sparsity-controls"):
         alpha = number_slider(
             1,
@@ -156,7 +165,7 @@ def _widgets(objects: str, service: Service) -> _Widgets:
             elem_id="sparsity-template",
             interactive=True,
         )
-    answers = answers_part(service)
+    answers = answers_part(at, service)
     gr.Markdown("#### α from 1 to 2, with controls")
     sweep = sweep_part(service)
     gr.Markdown("#### The picture segmented by the classes above")
@@ -248,7 +257,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         since, value = None if controls.mode == "readout" else asked, None
         for shown in show_sparsity(service, upload, names, controls):
             made = sparsity_settings(upload, names, controls, tables=value is not None)
-            service.strips.keep(token, shown.strip, picture_of(upload), made)
+            service.results.keep(token, shown.strip, picture_of(upload), made)
             if value is None:
                 value = strip_value(shown.strip, token)
                 # Answers to what was shown before must not come under these maps.
@@ -261,10 +270,12 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         picture: Upload | None, left: str, right: str, layer: float, query: str, query_of: str
     ) -> tuple[Any, ...]:
         towers = [service.model(name).vision for name in (left, right)]
-        last = max(1, *(tower.layers for tower in towers)) - 1
+        depths = [tower.layers for tower in towers if tower.layers] or [1]
+        last, at = max(depths) - 1, filled_whole(layer, "Layer")
         heads = [gr.Dropdown(["mean", *map(str, range(tower.heads))]) for tower in towers]
         moved = _query_moved(service, picture, query, query_of, left)
-        return gr.Slider(maximum=last, value=min(filled_whole(layer, "Layer"), last)), *heads, moved, left
+        # As on Compare, a layer that is past the last one becomes the last one that both models have.
+        return gr.Slider(maximum=last, value=at if at <= last else min(depths) - 1), *heads, moved, left
 
     @told
     def ask_patch(event: gr.EventData, picture: Upload | None, left: str, right: str) -> str:
@@ -277,7 +288,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         assert patch is not None
         return f"{patch[0]}, {patch[1]}"
 
-    segmenting = long_run(service.turns)
+    segmenting = long_run(at, service.turns)
 
     @told_steps
     def segment(
@@ -303,7 +314,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
             if strip is None:
                 return gr.HTML(value=None, visible=False)
             made = segmentation_settings(upload, names, controls, preset, background, rules, SIDES[at], ready)
-            return gr.HTML(value=service.strips.value(tokens[at], strip, picture_of(upload), made), visible=True)
+            return gr.HTML(value=service.results.value(tokens[at], strip, picture_of(upload), made), visible=True)
 
         # Told again by a stop and not skipped: a skip would take away columns that are still on their way.
         shown: list[Any] = [gr.skip() for _ in SIDES]
@@ -322,14 +333,18 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     query_of = gr.Textbox(at.left.value, visible=False)
     ask = [*at.inputs, w.layer, w.query, query_of], [w.layer, *w.heads, w.query, query_of]
     again = click_if_seen("sparsity-show")
+    # A change that is heard of late is none, if the maps were asked for since.
+    asked = asked_with(at, w.show.click)
+    new: dict[str, Any] = {"inputs": [at.picture, asked, at.changed], "js": click_if_new("sparsity-show")}
     tab.select(bounds, *ask, **shared).then(None, js=again)
-    ended_by_changes(at, w.answers, w.show)
-    gr.on([at.left.change, at.right.change], bounds, *ask, **EACH_TIME, **shared).success(None, js=again)
+    at.models.change(bounds, *ask, **EACH_TIME, **shared).success(None, **new)
     # An uploaded mask belongs to the picture for which it was uploaded, and goes with it before anything is measured.
-    at.picture.change(None, None, w.mask, js="() => null", show_progress="hidden", **EACH_TIME)
-    at.picture.change(None, at.picture, js=again)
+    at.file.change(None, None, w.mask, js="() => null", show_progress="hidden", **EACH_TIME)
+    at.file.change(None, **new)
     alpha, match, keep, source, mode, everywhere = w.controls[:6]
-    moved = [part.input for part in (alpha, match, keep, source, mode, everywhere, w.layer, *w.heads)]
+    moved = [part.input for part in (alpha, keep, source, mode, everywhere, w.layer)]
+    # A dropdown tells of each choice twice, and of none when it is left: only another value counts.
+    gr.on([part.change for part in (match, *w.heads)], None, at.picture, js=again)
     shown = gr.on(
         [*moved, w.query.submit, w.show.click],
         show,
@@ -339,11 +354,11 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         trigger_mode="always_last",
         **shared,
     )
-    wire_answers(at, service, w.answers, shown)
+    wire_answers(at, service, w.answers, w.show, shown)
     w.strip.select(ask_patch, at.inputs, w.query, **shared).success(None, js=again)
     segmenting.ended_by(w.stop.click)
     segmenting.begun_anew_by(w.segment.click)
-    say_outdated(at, w.outdated, w.segmented, [w.segment], segmenting)
+    say_outdated(at, w.outdated, w.segmented, [w.segment])
     wire_sweep(at, service, w.sweep, w.controls)
     say_waiting(w.waiting, w.segment.click)
     settings = [w.preset, w.background, w.rules]

@@ -10,11 +10,11 @@ from models import StudioError
 from studio.failures import told_steps
 from studio.kept_runs import run_key
 from studio.looked_at import LookedAt
+from studio.result_store import Kept
 from studio.service import Service
 from studio.sparsity_similarity import Answered, answers_shown
 from studio.stopping import Stopped, Stops
 from studio.strip import Strip
-from studio.strip_store import Kept
 from studio.tab_recipe import SparsitySettings
 from studio.tab_settings import sparsity_controls
 from studio.tabs.following import LongRun, long_run, outdated_line, say_outdated
@@ -64,7 +64,7 @@ class AnswersPart:
         self.running.stops.stop_earlier(asked, request)
 
 
-def answers_part(service: Service) -> AnswersPart:
+def answers_part(at: LookedAt, service: Service) -> AnswersPart:
     """Make the components, below those that are there."""
     token, since = gr.Textbox(visible=False), gr.Number(visible=False)
     with gr.Row():
@@ -72,21 +72,17 @@ def answers_part(service: Service) -> AnswersPart:
         line = status_line("", elem_id="sparsity-answering", elem_classes="studio-waiting")
     outdated = outdated_line("sparsity-answers-outdated")
     answers = table_html(elem_id="sparsity-answers")
-    return AnswersPart(token, since, stop, line, outdated, answers, long_run(service.turns), Stops())
+    return AnswersPart(token, since, stop, line, outdated, answers, long_run(at, service.turns), Stops())
 
 
-def ended_by_changes(at: LookedAt, part: AnswersPart, show: gr.Button) -> None:
-    """Have a change of picture or models end the run; it is wired before what shows the new maps."""
-    say_outdated(at, part.outdated, part.answers, [show], part.running)
-
-
-def wire_answers(at: LookedAt, service: Service, part: AnswersPart, shown: Any) -> None:
+def wire_answers(at: LookedAt, service: Service, part: AnswersPart, show: gr.Button, shown: Any) -> None:
     """Have the run begin when maps of an intervention are shown.
 
     Args:
         at: the picture and the models.
         service: the models.
         part: what `answers_part` made.
+        show: the button that shows maps anew.
         shown: the event that shows maps; it writes `part.shown`.
     """
 
@@ -106,6 +102,7 @@ def wire_answers(at: LookedAt, service: Service, part: AnswersPart, shown: Any) 
         except Stopped:
             yield gr.skip(), "" if part.replaced.asked(asked, request) else "Stopped."
 
+    say_outdated(at, part.outdated, part.answers, [show])
     part.running.ended_by(part.stop.click)
     outputs: list[Any] = [part.answers, part.line]
     part.running.begun_by([shown.success], answer, [at.picture, part.token], outputs, line=part.line, since=part.since)
@@ -113,7 +110,7 @@ def wire_answers(at: LookedAt, service: Service, part: AnswersPart, shown: Any) 
 
 def _begun(service: Service, picture: Upload | None, token: str) -> tuple[Kept, Iterator[tuple[int, Answered]]]:
     """The maps as they are kept, and numbered answers by their settings, whatever the fields hold by now."""
-    kept = service.strips.find(token)
+    kept = service.results.find(token)
     if not isinstance(kept.settings, SparsitySettings):
         raise StudioError("These are no maps of sparse attention: press Show, then the models are run.")
     if picture is None or kept.picture is None or picture.token != kept.picture.sha256:
@@ -132,4 +129,4 @@ def _keep(service: Service, token: str, kept: Kept, answered: Answered, made: in
     assert isinstance(kept.result, Strip)
     assert isinstance(kept.settings, SparsitySettings)
     strip = replace(kept.result, tables=(*kept.result.tables, answered.table))
-    service.strips.keep(token, strip, kept.picture, replace(kept.settings, answers=made))
+    service.results.keep(token, strip, kept.picture, replace(kept.settings, answers=made))

@@ -11,12 +11,12 @@ from studio.chart_plotly import chart_figure
 from studio.failures import told_steps
 from studio.kept_runs import run_key
 from studio.looked_at import LookedAt
+from studio.result_store import new_token
 from studio.service import Service
 from studio.sparsity_sides import Controls
 from studio.sparsity_sweep import ALPHAS
 from studio.sparsity_view import NO_PICTURE, sweep_shown
 from studio.stopping import Stopped
-from studio.strip_store import new_token
 from studio.tab_settings import alpha_sweep_settings, picture_of
 from studio.tabs.following import long_run, outdated_line, say_outdated, say_waiting
 from studio.take_strip import take_strip_server
@@ -61,7 +61,7 @@ def wire_sweep(at: LookedAt, service: Service, part: SweepPart, controls: list[A
         part: what `sweep_part` made.
         controls: the tab's, in the order of `Controls`.
     """
-    sweeping = long_run(service.turns)
+    sweeping = long_run(at, service.turns)
 
     @told_steps
     def sweep(
@@ -79,14 +79,14 @@ def wire_sweep(at: LookedAt, service: Service, part: SweepPart, controls: list[A
                     yield said_html(said), gr.skip(), gr.skip(), begun.note
                     continue
                 made = alpha_sweep_settings(picture, names, set_to, ALPHAS)
-                taken = service.strips.keep(new_token(), chart, picture_of(picture), made)
+                taken = service.results.keep(new_token(), chart, picture_of(picture), made)
                 yield said_html(said), taken, gr.Plot(chart_figure(chart), visible=True), begun.note
         except Stopped:
             yield said_html("Stopped."), gr.skip(), gr.skip(), ""
 
     sweeping.ended_by(part.stop.click)
     sweeping.begun_anew_by(part.run.click)
-    say_outdated(at, part.outdated, part.swept, [part.run], sweeping)
+    say_outdated(at, part.outdated, part.swept, [part.run])
     say_waiting(part.waiting, part.run.click)
     outputs: list[Any] = [part.swept, part.take, part.figure, part.waiting]
     sweeping.begun_by([part.run.click], sweep, [*at.inputs, *controls], outputs, line=part.waiting)

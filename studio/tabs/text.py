@@ -7,11 +7,11 @@ import gradio as gr
 
 from models import StudioError
 from studio.failures import told
-from studio.fields import layer_slider
+from studio.fields import layer_slider, layer_to_show
 from studio.filled import filled_whole
 from studio.looked_at import MODEL_EVENT, LookedAt
+from studio.result_store import new_token
 from studio.service import Service
-from studio.strip_store import new_token
 from studio.tabs.following import click_if_seen
 from studio.take_strip import take_strip_server
 from studio.text_maps import TextRun, parse_texts, run_or_why, text_value, token_maps
@@ -46,7 +46,7 @@ def text_tab(looked_at: LookedAt, service: Service, tab: gr.Tab) -> None:
 
     private: dict[str, Any] = {**MODEL_EVENT, "api_visibility": "private", "show_progress": "hidden"}
     asked = [looked_at.left, looked_at.right, prompts, layer]
-    gr.on([looked_at.left.change, looked_at.right.change], None, js=click_if_seen("text-run"))
+    looked_at.models.change(None, js=click_if_seen("text-run"))
     tab.select(read, asked, [layer, maps], **private)
     gr.on([run.click, prompts.submit, layer.input], read, asked, [layer, maps], trigger_mode="always_last", **private)
 
@@ -64,11 +64,11 @@ def _read(service: Service, names: tuple[str, str], text: str, layer: float) -> 
             continue
         there.append(row)
         runs.append(run_or_why(model, prompts))
-    deepest = max([run.model.text.layers - 1 for run in runs if isinstance(run, TextRun)], default=0)
-    at = min(max(0, filled_whole(layer, "Layer")), deepest)
+    depths = [run.model.text.layers for run in runs if isinstance(run, TextRun)]
+    deepest, at = layer_to_show(filled_whole(layer, "Layer"), depths)
     maps = token_maps(runs, prompts, at)
     # A recipe has no place for a model that cannot be loaded.
     kept = replace(maps, rows=tuple(maps.rows[row] for row in there))
     settings = TextSettings(tuple(prompts), tuple(names[row] for row in there), at)
-    take = service.strips.keep(new_token(), kept, None, settings) if kept.drawable else ""
+    take = service.results.keep(new_token(), kept, None, settings) if kept.drawable else ""
     return gr.Slider(maximum=max(1, deepest), value=at), text_value(maps, take, there)

@@ -11,10 +11,10 @@ from studio.failures import told
 from studio.lambda_again import taken_runs
 from studio.lambdas import Run, chart_value, kept_of, runs_of
 from studio.looked_at import EACH_TIME, LookedAt
+from studio.result_store import new_token
 from studio.runlog import MOST_BYTES
 from studio.sent_files import sent_files
 from studio.service import Service
-from studio.strip_store import new_token
 from studio.take_strip import take_strip_server
 from studio.viewer.lambda_chart import lambda_chart
 
@@ -68,7 +68,7 @@ def _wire(looked_at: LookedAt, service: Service, tab: gr.Tab, chart: gr.HTML, as
         runs = chosen(left, right, names, files, text)
         there, kept, settings = taken_runs(runs)
         curved = any(run.curved for run in kept.runs)
-        take = service.strips.keep(new_token(), kept, None, settings) if curved else ""
+        take = service.results.keep(new_token(), kept, None, settings) if curved else ""
         return chart_value(runs, take, there)
 
     @told
@@ -92,7 +92,7 @@ def _wire(looked_at: LookedAt, service: Service, tab: gr.Tab, chart: gr.HTML, as
 
     settings: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     gr.on(
-        [tab.select, left.change, right.change, shipped.input, logs.change, folders.submit],
+        [tab.select, looked_at.models.change, shipped.input, logs.change, folders.submit],
         draw_lambdas,
         asked,
         chart,

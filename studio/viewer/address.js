@@ -69,6 +69,13 @@ function write() {
   writing = setTimeout(() => history.replaceState(history.state, '', addressNow()), MOMENT);
 }
 
+// What was left out and told is in the address no more.
+function drop() {
+  const address = new URL(location.href);
+  (props.gone ?? []).forEach((key) => address.searchParams.delete(key));
+  if (props.gone?.length) history.replaceState(history.state, '', address);
+}
+
 function say() {
   element.querySelector('.said').textContent = props.said ?? '';
   element.querySelector('.address').hidden = !props.said;
@@ -78,4 +85,5 @@ element.querySelector('.away').addEventListener('click', () => { element.querySe
 watch('value', write);
 watch('fields', write);
 watch('said', say);
+watch('gone', drop);
 say();

@@ -17,7 +17,7 @@ const show = () => {
   if (value.said && here && said.className !== before) said.scrollIntoView({ block: 'nearest' });
   const models = value.models || [];
   const list = element.querySelector('.models');
-  const key = JSON.stringify(models.map((model) => model.name));
+  const key = JSON.stringify(models);
   if (list.dataset.shown === key) return;
   list.dataset.shown = key;
   list.replaceChildren(...models.map((model, index) => {
@@ -25,7 +25,7 @@ const show = () => {
     folded.open = index === 0;
     add(folded, 'summary', model.title);
     const facts = add(folded, 'dl', '');
-    model.rows.forEach(([label, text]) => {
+    JSON.parse(model.rows).forEach(([label, text]) => {
       add(facts, 'dt', label);
       add(facts, 'dd', text, label);
     });

@@ -9,7 +9,8 @@ _HERE = Path(__file__).resolve().parent
 
 
 def brought_list(**settings: Any) -> gr.HTML:
-    """The component. Its value is {"said", "state": "" | "busy" | "failed", "models": [{"name", "title", "rows"}]}.
+    """The component. Its value is {"said", "state": "" | "busy" | "failed", "models": [{"name", "title", "rows"}]},
+    rows as the text of a list of pairs.
 
     Texts are shown as text, whatever they hold.
     """

@@ -31,7 +31,7 @@ function fillScales() {
     const unit = `${scale.unit(kindOfGroup(group))}, ${bend}`;
     const own = group === kindOfGroup(group) ? '' : `panel ${members[0].index + 1} alone, `;
     const texts = kindOfGroup(group) === 'signed'
-      ? [`−${top}`, `0 · ${own}${unit}`, `+${top}`]
+      ? [`−${top}`, `0 · ${own || (members.length > 1 ? `one scale for panels ${listed(members.map((panel) => panel.index + 1))}: ` : '')}${unit}`, `+${top}`]
       : ['0', `${own || (members.length > 1 ? `one scale for ${names}: ` : `${names}: `)}${unit}`, top];
     bar.querySelectorAll('.ends span').forEach((span, i) => (span.textContent = texts[i]));
   }
@@ -66,8 +66,14 @@ function fillHead() {
 
 // What is looked at, in words: of CLS, of the mean where there is none, or of a patch.
 function queryWords() {
-  if (S.query) return `patch (${S.query.row}, ${S.query.col})`;
   const sides = modelsShown().map(sideOf).filter(Boolean);
+  if (S.query) {
+    const { row, col, side } = S.query;
+    const on = sideOf(side);
+    // Rows and columns count the patches of one model; others may have other patches on these pixels.
+    const alike = ({ rows, cols, box }) => rows === on.rows && cols === on.cols && String(box) === String(on.box);
+    return `patch (${row}, ${col})${sides.every(alike) ? '' : ` of the ${on.rows} × ${on.cols} of ${on.title}`}`;
+  }
   return sides.every((side) => side.cls) ? 'CLS' : sides.some((side) => side.cls) ? 'CLS, or the mean over patches where there is none' : 'mean over patches';
 }
 
@@ -75,25 +81,25 @@ function queryWords() {
 function fillCaptions() {
   const sides = modelsShown().map(sideOf).filter(Boolean);
   const { layer, alpha, source } = S.drawn;
-  const names = S.panels.map((panel) => panel.name);
   const readings = S.panels.filter((panel) => panel.row).map((panel) => {
     const { cols } = sideOf(panel.side);
     const best = strongest(panel);
-    const twice = names.filter((name) => name === panel.name).length > 1;
-    return `${twice ? `panel ${panel.index + 1} ` : ''}${panel.name} ${reading(panel, { row: Math.floor(best / cols), col: best % cols })}`;
+    return `${panelName(panel)} ${best === null ? 'nothing but 0' : reading(panel, { row: Math.floor(best / cols), col: best % cols })}`;
   });
   const direction = S.direction === 'reads' ? 'what it reads' : 'who reads it';
   $('.line').textContent = `Layer ${layer} · query ${queryWords()}, ${direction} · strongest patch (row, column): ${readings.join(' · ') || 'none'}`;
   const zeros = S.panels.some((panel) => panel.row && panel.patches.includes(0));
   const unseen = sides.some(({ box }) => box[0] > 1e-3 || box[1] > 1e-3 || box[2] < 0.999 || box[3] < 0.999);
   $('.legend').textContent = [
-    zeros ? 'Fine hatching without colour: a weight of exactly 0.' : '',
+    zeros ? ['Fine hatching without colour: exactly 0.', ...PARTS.filter(({ kind }) => S.panels.some((panel) => panel.row && panel.setting.kind === kind)).map(({ words }) => words)].join(' ') : '',
     unseen ? 'Dark and hatched: the part of the picture that was cropped away; the model never saw it.' : '',
     S.drawing === 'smooth' ? 'Smooth drawing: values between patch centres are interpolated, there are no such values in the model.' : '',
   ].filter(Boolean).join(' ');
   note('.rescaled', S.panels.some((panel) => panel.signed));
+  const shuffled = S.panels.some((panel) => panel.row && panel.setting.kind !== 'relevance' && controlled(panel));
+  note('.shuffled', shuffled, shuffledWords());
   const count = source.split('+').length;
-  const summed = count > 1 ? ` (${count} maps are summed, so a row of A sums to ${count})` : '';
+  const summed = count > 1 ? ` (${count} maps are summed, so a row of A sums to ${count}, and an even one stands at ${count} × uniform)` : '';
   const changed = [alpha !== 1 ? `α = ${alpha.toFixed(2)}` : '', source !== 'qk' ? `scores from ${source.toUpperCase()}${summed}` : ''].filter(Boolean);
   note('.readout', changed.length > 0, `Readout with ${changed.join(' and ')}: recomputed from the unmodified run; the models themselves used softmax of QK.`);
   note('.window', Boolean(props.value.note), props.value.note);
@@ -130,9 +136,26 @@ function asideWords() {
   const words = S.panels.filter((panel) => panel.aside).map((panel) => {
     const marked = [...panel.aside.keys()].filter((at) => panel.aside[at]);
     const share = marked.reduce((sum, at) => sum + Math.abs(panel.row[at]), 0) / (total(panel.row) || 1);
-    return `${panel.name} ${marked.length} sink${marked.length === 1 ? '' : 's'} with ${percent(share)} of the row${marked.some((at) => at < panel.prefix) ? ', CLS or registers among them' : ''}`;
+    return `${panelName(panel)} ${marked.length} sink${marked.length === 1 ? '' : 's'} with ${percent(share)} of the row${marked.some((at) => at < panel.prefix) ? ', CLS or registers among them' : ''}`;
   });
-  return `Set aside from the colour ranges, cross-hatched and still read by pointing: tokens that receive more than three times a uniform share from all queries. ${words.join(' · ')}.`;
+  return `Set aside from the colour ranges, cross-hatched and still read by pointing: tokens that receive more than three times a uniform share from all queries; CLS and registers that do not still count. ${words.join(' · ')}.`;
+}
+
+// Of several panels with the same map each says which it is.
+function panelName({ name, index }) {
+  return S.panels.filter((panel) => panel.name === name).length > 1 ? `panel ${index + 1} ${name}` : name;
+}
+
+// What is exactly 0 in a part of a map is so because it is no part of it, and not because the model's weight is 0.
+const PARTS = [
+  { kind: 'positive', words: 'In a positive part it stands wherever A1 − λA2 is not above 0.' },
+  { kind: 'negative', words: 'In a negative part it stands wherever A1 − λA2 is not below 0.' },
+  { kind: 'relevance', words: 'In relevance it stands wherever no product of weight and gradient is above 0.' },
+];
+
+function shuffledWords() {
+  const readers = S.direction === 'read by' && !S.query;
+  return `“A2 shuffled” is the same number after A2 was permuted over the patches${readers ? ' that read, for the keys of CLS would stay as they are' : ''} (mean of 20 fixed shuffles): what subtracting any such map would give.`;
 }
 
 function note(selector, shown, text) {

@@ -18,11 +18,23 @@ function greyPicture(image) {
   return canvas;
 }
 
-function between(values, rows, cols, y, x) {
+// `leftOut` tells of which cells no value is taken: those beside them go straight between what remains.
+function between(values, rows, cols, y, x, leftOut) {
   const clamp = (n, most) => Math.min(most, Math.max(0, n));
   const top = clamp(Math.floor(y), rows - 1), bottom = clamp(Math.floor(y) + 1, rows - 1);
   const left = clamp(Math.floor(x), cols - 1), right = clamp(Math.floor(x) + 1, cols - 1);
   const fy = y - Math.floor(y), fx = x - Math.floor(x);
+  if (leftOut) {
+    let sum = 0, mass = 0;
+    for (const [row, down] of [[top, 1 - fy], [bottom, fy]]) {
+      for (const [col, along] of [[left, 1 - fx], [right, fx]]) {
+        if (leftOut(row * cols + col)) continue;
+        sum += values[row * cols + col] * down * along;
+        mass += down * along;
+      }
+    }
+    return mass > 0 ? sum / mass : 0;
+  }
   const across = (row) => values[row * cols + left] * (1 - fx) + values[row * cols + right] * fx;
   return across(top) * (1 - fy) + across(bottom) * fy;
 }

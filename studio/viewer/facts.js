@@ -13,7 +13,7 @@ const decimal = (v) => (Number.isFinite(v) ? rounded(v, 2) : '–');
 function factRows(panel) {
   const { kind } = panel.setting;
   const reads = S.direction === 'reads';
-  const line = reads ? 'row' : 'column';
+  const line = lineName(kind);
   const side = sideOf(panel.side);
   const prefix = side.cls ? 'CLS' : 'registers';
   const onPrefix = !panel.prefix ? null : !reads ? `read by ${prefix}` : S.query || !side.cls || panel.keys < 2 ? `reads ${prefix}` : 'CLS reads itself';
@@ -24,19 +24,20 @@ function factRows(panel) {
   const object = props.value.mask ? [['in object', 'inside', percent, inside], ['AUROC', 'auroc', decimal, auroc]] : [];
   const many = (v) => `${v.toFixed(0)}${panel.row ? ` of ${panel.row.length}` : ''}`;
   const sum = [`${line} sum`, 'sum', decimal, `Sum of this ${line}.`];
+  const maps = S.drawn.source.split('+').length; // that are summed, each with rows of 1 or λ
   if (kind === 'relevance') return [['cosine', 'similarity', decimal, 'Cosine similarity of the picture and the text.'], ['entropy', 'entropy', decimal, entropy], ...object];
   if (kind === 'weights' && side.differential) {
     return [
-      [reads ? 'row sum, 1 − λ' : sum[0], ...sum.slice(1)],
+      [!reads ? sum[0] : maps > 1 ? `row sum, ${maps} (1 − λ)` : 'row sum, 1 − λ', ...sum.slice(1)],
       ['negative mass', 'negative', percent, 'Σ|negative entries| divided by Σ|all entries|.'],
       ['entropy, positive', 'entropy', decimal, `Of the positive part of the ${line}: 0 one token, 1 all alike.`],
       cls,
-      ['cos(A1, A2)', 'cosine', decimal, `Cosine of this ${line} of A1 and the same of λA2.`],
+      ['cos(A1, λA2)', 'cosine', decimal, `Cosine of this ${line} of A1 and the same of λA2; below 0 where λ is.`],
       ['A1 cancelled', 'cancelled', percent, 'Σ min(A1, λA2) / Σ A1: how much of A1 is subtracted away.'],
       ...(props.value.mask ? [['in object, positive', 'inside', percent, inside], ['AUROC, signed', 'auroc', decimal, auroc]] : []),
     ].filter(([label]) => label);
   }
-  const first = kind === 'subtracted' && reads ? ['λ, row sum', ...sum.slice(1)] : sum;
+  const first = kind === 'subtracted' && reads ? [`${maps > 1 ? maps : ''}λ, row sum`, ...sum.slice(1)] : sum;
   return [first, ['entropy', 'entropy', decimal, entropy], ['support', 'support', many, 'Tokens with a weight other than zero.'], cls, ...object].filter(([label]) => label);
 }
 

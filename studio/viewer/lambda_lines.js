@@ -27,7 +27,7 @@ const drawPlot = (svg, tower, quantity, label) => {
   const key = quantity === 'lam' ? drawn(svg, 'text', { x: 24, y: 12, style: width < 310 ? 'font-size: 9px' : '' }, keyOf(tower, range)) : null;
   niceTicks(...range, 6).forEach((value) => {
     drawn(svg, 'line', { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value), class: 'grid' });
-    drawn(svg, 'text', { x: MARGIN.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, signed(String(value)));
+    drawn(svg, 'text', { x: MARGIN.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, signed(Math.abs(value) >= 1e4 ? shortCount(value) : String(value)));
   });
   niceTicks(0, end, width > 420 ? 5 : 3).forEach((value) => drawn(svg, 'text', { x: x(value), y: height - 10, 'text-anchor': 'middle' }, shortCount(value)));
   if (quantity === 'lam' && range[0] < 1 && range[1] > 1) {
@@ -46,6 +46,7 @@ const drawRun = (svg, run, tower, quantity, { x, y, width }) => {
   if (!tower[quantity]) return;
   if (quantity === 'lam') drawInit(svg, tower, { x, y, width });
   tower[quantity].forEach((line, layer) => {
+    if (line.length === 1) drawn(svg, 'circle', { cx: x(tower[T.axis][0]), cy: y(line[0]), r: 2.5, fill: colour(layer, tower.lam.length), opacity: opacityOf(layer) });
     const path = line.map((value, i) => `${i ? 'L' : 'M'}${x(tower[T.axis][i]).toFixed(1)} ${y(value).toFixed(1)}`).join('');
     drawn(svg, 'path', { d: path, fill: 'none', 'stroke-width': 1.7, 'stroke-linejoin': 'round', stroke: colour(layer, tower.lam.length), 'stroke-dasharray': dashOf(run), opacity: opacityOf(layer) });
   });

@@ -124,6 +124,7 @@ element.addEventListener('click', (event) => {
     const { run } = button.dataset;
     if (!T.hidden.delete(run)) T.hidden.add(run);
     redraw();
+    keepHidden();
     element.querySelector(`.runs [data-run="${CSS.escape(run)}"]`).focus();
   }
   else if (button && button.dataset.layer) {
@@ -158,7 +159,25 @@ const keepChart = () => keepView(CHART, { ...T, layer: T.layer ?? '' });
 const linkedChart = viewOf(CHART);
 Object.assign(T, { axis: linkedChart.axis, terms: linkedChart.terms === 'true', layer: linkedChart.layer === '' ? null : Number(linkedChart.layer) });
 find('.terms').checked = T.terms;
-watch('value', () => { T.at = null; T.marked = false; offer(); redraw(); });
+// Which models' runs are hidden, also in the address; logs and folders have no name there.
+let hiding;
+const keepHidden = () => {
+  clearTimeout(hiding);
+  hiding = setTimeout(() => {
+    const address = new URL(location.href);
+    address.searchParams.delete(viewKey('hidden'));
+    curvedRuns().filter((run) => run.model && T.hidden.has(run.key)).forEach((run) => address.searchParams.append(viewKey('hidden'), run.key));
+    history.replaceState(history.state, '', address);
+  }, VIEW_MOMENT);
+};
+new URLSearchParams(location.search).getAll(viewKey('hidden')).forEach((run) => T.hidden.add(run));
+// A layer that none of the runs has can be chosen no more, and its head is gone.
+const keepLayer = () => {
+  if (T.layer === null || !runs().length || TOWER_NAMES.some((tower) => T.layer < layersOf(tower))) return;
+  T.layer = null;
+  keepChart();
+};
+watch('value', () => { T.at = null; T.marked = false; keepLayer(); offer(); redraw(); keepHidden(); });
 let width = 0;
 new ResizeObserver(() => {
   if (Math.abs(element.clientWidth - width) < 2) return;

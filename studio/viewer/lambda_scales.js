@@ -27,7 +27,7 @@ const niceTicks = (low, high, count) => {
   return ticks;
 };
 const signed = (text) => text.replace('-', '−');
-const shortCount = (value) => (value >= 1e6 ? `${Number((value / 1e6).toPrecision(3))}M` : value >= 1e3 ? `${Number((value / 1e3).toPrecision(3))}k` : String(value));
+const shortCount = (value) => (Math.abs(value) >= 1e6 ? `${Number((value / 1e6).toPrecision(3))}M` : Math.abs(value) >= 1e3 ? `${Number((value / 1e3).toPrecision(3))}k` : String(value));
 // Of one quantity over both towers and all shown runs, so that every curve of it has the same scale.
 const rangeOf = (quantity) => {
   let low = Infinity;

@@ -1,6 +1,6 @@
 // Layers: asked of the server once, kept for a while, read line by line.
 
-const STEPS = 32767;
+const STEPS = 32767 ** 2; // a step s is sign(s) s² / STEPS of the largest entry of its row (studio/view.py)
 const KEPT_BYTES = 96 * 2 ** 20;
 const layers = new Map(); // readout as text -> {keys, queries, pooling, bytes, maps: kind -> {slots, steps, top, sinks}}
 // Kinds that are parts of the map of another kind.
@@ -74,7 +74,10 @@ function lineOf(data, kind, head, token, prefix) {
   const { slots, steps, top } = data.maps[mapKind(kind)];
   const { keys, queries } = data;
   const first = slots.indexOf(slotOf(head)) * queries;
-  const value = (query, key) => (steps[(first + query) * keys + key] * top[first + query]) / STEPS;
+  const value = (query, key) => {
+    const step = steps[(first + query) * keys + key];
+    return (step * Math.abs(step) * top[first + query]) / STEPS;
+  };
   const line = new Float64Array(S.direction === 'reads' ? keys : queries);
   if (S.direction === 'read by') for (let query = 0; query < queries; query++) line[query] = value(query, token);
   else if (token === 'mean') {

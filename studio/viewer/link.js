@@ -12,7 +12,10 @@ function linkAddress() {
   put.set('picture', S.token);
   put.set('left', S.left);
   put.set('right', S.right);
-  for (const { kind, head, own, model } of S.settings) put.append('p', `${kind}.${head}.${own ? 'own.' : ''}${model}`);
+  for (const { kind, head, own, model } of S.settings) {
+    const control = kind === 'relevance' && sideOf(model)?.differential && controlWanted(model);
+    put.append('p', `${kind}.${head}.${own ? 'own.' : ''}${control ? 'control.' : ''}${model}`);
+  }
   put.set('layer', S.layer);
   if (S.query) put.set('query', `${S.query.row}.${S.query.col}.${S.query.side}`);
   for (const [key, value] of Object.entries(DEFAULTS)) if (S[key] !== value) put.set(key, S[key]);
@@ -55,7 +58,8 @@ function applyLink(link) {
   if (link.text !== undefined) S.typed = Boolean(link.text.trim()) && link.text !== props.value.text;
   if (link.overview) Object.assign(S.overview, { open: true, statistic: link.overview, over: link.over ?? 'readout' });
   if (link.swipe) Object.assign(S.swipe, { on: true, left: link.swipe[0], right: link.swipe[1], at: link.swipe[2] });
-  if (link.panels) S.settings = link.panels.map((panel) => ({ ...panel }));
+  if (link.panels) S.settings = link.panels.map(({ control, ...panel }) => panel);
+  (link.panels ?? []).filter(({ control, model }) => control && sideOf(model)?.differential).forEach(({ model }) => controlsWanted.add(relevanceKey(model)));
   if (link.query) {
     const [row, col, side] = link.query;
     S.query = { side, row, col };

@@ -102,7 +102,11 @@ async function load() {
   S.overview.failed = null;
   settlePending(value);
   S.settings.forEach((setting, i) => (setting.field = fieldOf(setting, i, value)));
-  if (!settle() || gone) say(`The query is ${queryWords()} again: its patch is none of its model’s, or lies where that saw nothing.`);
+  const settled = S.settings.flatMap(settlePanel);
+  const changed = value.link?.panels ? [] : settled; // of a link's panels the note says it
+  const fitting = settle() || Boolean(value.link?.query); // of a link's query the note says it
+  if (!fitting || gone) changed.push(`The query is ${queryWords()} again: its patch is none of its model’s, or lies where that saw nothing.`);
+  if (changed.length) say(changed.join(' '));
   $('.empty').hidden = true;
   $('.controls').hidden = $('.below').hidden = $('.tools-row').hidden = $('.overview').hidden = false;
   buildPanels();
@@ -144,16 +148,27 @@ function takeModels(value) {
 
 // Settings that were made for other models are brought to what these have. Answers whether the query is kept.
 function settle() {
-  S.layer = S.layer === null ? deepest() : Math.min(S.layer, deepest());
+  S.layer = S.layer === null ? lastOfAll() : Math.min(S.layer, deepest());
+  if (S.from !== null && S.from >= deepest()) S.from = null; // the last layer alone
   const kept = !S.query || fits(S.query);
   if (!kept) S.query = null;
-  for (const setting of S.settings) {
-    const side = sideOf(setting.model);
-    if (!side) continue;
-    if (!side.kinds.includes(setting.kind)) setting.kind = 'weights';
-    if (setting.head !== 'mean' && setting.head >= side.heads) setting.head = 'mean';
-  }
   return kept;
+}
+
+// A map or a head that the model of a panel does not have; answers what it shows instead, in words.
+function settlePanel(setting, index) {
+  const side = sideOf(setting.model);
+  if (!side) return [];
+  const said = [];
+  if (!side.kinds.includes(setting.kind)) {
+    said.push(`${side.title} subtracts nothing and has no ${kindName(setting.kind, true)}: panel ${index + 1} shows its A.`);
+    setting.kind = 'weights';
+  }
+  if (setting.head !== 'mean' && setting.head >= side.heads) {
+    said.push(`${side.title} has heads 0–${side.heads - 1} and no head ${setting.head}: panel ${index + 1} shows the mean over heads.`);
+    setting.head = 'mean';
+  }
+  return said;
 }
 
 wireControls();

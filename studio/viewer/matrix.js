@@ -106,7 +106,8 @@ function fillList(panel) {
   const caption = make('caption', '', `“${panel.tokens[q]}”${q === panel.readout ? ', read out,' : ''} reads, sum ${written(keys.reduce((sum, k) => sum + rawValue(panel, q, k), 0))}`);
   const rows = listed.map((k) => {
     const row = make('tr', S.cell?.panel && cellOf(panel)?.query === q && cellOf(panel).key === k ? 'here' : '');
-    const label = make('th', '', panel.tokens[k]);
+    // Where some are left out, the position tells words apart that stand there more than once.
+    const label = make('th', '', listed.length < keys.length ? `${k} · ${panel.tokens[k]}` : panel.tokens[k]);
     label.scope = 'row';
     const track = make('td');
     const lane = make('div', `track${withSigns ? ' signed' : ''}`);

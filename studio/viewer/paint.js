@@ -11,12 +11,15 @@ function valuePicture(panel, rows, cols) {
   const pixels = context.createImageData(canvas.width, canvas.height);
   const top = S.tops[panel.group];
   const table = panel.signed ? SIGNED : SEQUENTIAL;
+  const { aside, prefix } = panel;
+  // What is set aside from the range has no colour, and lends none to the patches beside it.
+  const leftOut = aside && ((patch) => Boolean(aside[prefix + patch]));
   for (let y = 0; y < canvas.height; y++) {
     for (let x = 0; x < canvas.width; x++) {
       const patch = Math.floor(y / k) * cols + Math.floor(x / k);
-      const value = smooth ? between(panel.shown, rows, cols, (y + 0.5) / k - 0.5, (x + 0.5) / k - 0.5) : panel.shown[patch];
+      const value = smooth ? between(panel.shown, rows, cols, (y + 0.5) / k - 0.5, (x + 0.5) / k - 0.5, leftOut) : panel.shown[patch];
       const at = place(value, top, panel.signed) * 3;
-      const bare = panel.patches[patch] === 0 || panel.aside?.[panel.prefix + patch];
+      const bare = panel.patches[patch] === 0 || leftOut?.(patch);
       pixels.data.set([table[at], table[at + 1], table[at + 2], bare ? 0 : 255], (y * canvas.width + x) * 4);
     }
   }

@@ -8,6 +8,8 @@ const KIND_NAMES = {
 };
 const kindName = (kind, differential) => (kind === 'weights' ? (differential ? 'A1 − λA2' : 'A') : KIND_NAMES[kind]);
 const headName = (head) => (head === 'mean' ? 'mean over heads' : `head ${head}`);
+// Of what a panel shows: relevance has no head, whatever its panel showed before.
+const headOf = ({ kind, head }) => (kind === 'relevance' ? 'all heads' : headName(head));
 const titleOf = (model) => sideOf(model)?.title ?? props.value.choices.find(([name]) => name === model)?.[1] ?? model;
 
 // The focus goes back to where it was, so that the keyboard can go on.
@@ -37,7 +39,7 @@ function buildPanel(setting, index) {
   const frame = make('div', 'frame');
   const canvas = make('canvas');
   canvas.setAttribute('role', 'img');
-  canvas.setAttribute('aria-label', `${name} of ${titleOf(setting.model)}, ${headName(setting.head)}, over the picture`);
+  canvas.setAttribute('aria-label', `${name} of ${titleOf(setting.model)}, ${headOf(setting)}, over the picture`);
   const tip = make('div', 'tip');
   tip.hidden = true;
   tip.setAttribute('aria-hidden', 'true');
@@ -101,7 +103,7 @@ function fillBadges(panel) {
   const { setting, group, row } = panel;
   const found = [];
   if (setting.own) found.push(badge('own range', 'The colours of this panel run over its own values: do not compare their brightness with other panels.'));
-  else if (group === 'signed') found.push(badge('signed, own scale', 'Its colours run both ways from zero; it does not share the scale of the other panels.'));
+  else if (group === 'signed') found.push(badge('signed, own scale', 'Its colours run both ways from zero; panels without signs do not share its scale, other signed ones do.'));
   else if (group === 'value' || group === 'relevance') found.push(badge('other unit', 'No attention weight: it has a colour range of its own.'));
   if (setting.kind === 'subtracted' && row?.some((value) => value < 0)) found.push(badge('λ < 0: added', 'λ is negative in this layer, so this map is added and not subtracted; drawn is its magnitude.'));
   if (setting.kind === 'relevance' && row) found.push(badge('any layer, head, query', 'Relevance belongs to the picture and the text. It does not depend on layer, head and query.'));
@@ -112,11 +114,7 @@ function fillBadges(panel) {
 // A changed panel. Only a model that has not looked at the picture yet needs the queue.
 function change(index, what) {
   const setting = { ...S.settings[index], ...what };
-  const side = sideOf(setting.model);
-  if (side) {
-    if (!side.kinds.includes(setting.kind)) setting.kind = 'weights';
-    if (setting.head !== 'mean' && setting.head >= side.heads) setting.head = 'mean';
-  }
+  say(settlePanel(setting, index).join(' '));
   S.settings[index] = setting;
   panelsChanged();
 }

@@ -8,6 +8,7 @@ const relevanceOf = (model) => relevances.get(relevanceKey(model));
 const relevanceControls = new Map(); // the same keys -> {control, said}
 const controlsWanted = new Set(); // keys
 const relevanceControlOf = (model) => relevanceControls.get(relevanceKey(model));
+const controlWanted = (model) => controlsWanted.has(relevanceKey(model)) || relevanceControls.has(relevanceKey(model));
 const wanting = () => [...new Set(S.settings.filter((each) => each.kind === 'relevance').map((each) => each.model))].filter(sideOf);
 
 function relevanceLine(model) {

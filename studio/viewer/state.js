@@ -26,8 +26,14 @@ function make(tag, className, text) {
 const sideOf = (model) => props.value.sides[model];
 const modelsShown = () => [...new Set(S.settings.map((setting) => setting.model))];
 
-// The last layer that any model has which is chosen or shown; `sides` may still hold one that was replaced.
-function deepest() {
+// How many layers the models have which are chosen or shown; `sides` may still hold one that was replaced.
+function depths() {
   const here = [S.left, S.right, ...modelsShown()].map(sideOf).filter(Boolean);
-  return Math.max(...(here.length ? here : Object.values(props.value.sides)).map(({ layers }) => layers)) - 1;
+  return (here.length ? here : Object.values(props.value.sides)).map(({ layers }) => layers);
 }
+
+// The last layer that any of them has.
+const deepest = () => Math.max(...depths()) - 1;
+
+// The last layer that all of them have, of those that have attention: where the first view begins.
+const lastOfAll = () => Math.max(0, Math.min(deepest(), ...depths().filter(Boolean).map((layers) => layers - 1)));

@@ -166,6 +166,7 @@ async function load() {
   $('.strip').hidden = !there;
   S.ready = false;
   if (!there) return;
+  const stays = S.picture === value.picture;
   if (S.picture !== value.picture) {
     const image = new Image();
     image.src = value.picture;
@@ -174,17 +175,20 @@ async function load() {
     S.grey = greyPicture(image);
     S.picture = value.picture;
   }
-  // The next value of the same run brings panels and numbers; whoever reads the maps goes on where they were.
+  // The next value of the same run brings panels and numbers, and other settings other maps of the same picture; whoever
+  // reads the maps goes on where they were.
   const same = Boolean(value.take) && S.take === value.take;
   const { hover } = S;
-  const read = same && hover ? S.panels.indexOf(hover.panel) : -1;
-  const focused = same ? S.panels.findIndex(({ canvas }) => canvas === document.activeElement) : -1;
+  const read = stays && hover ? S.panels.indexOf(hover.panel) : -1;
+  const focused = S.panels.findIndex(({ canvas }) => canvas === document.activeElement);
   S.take = value.take;
   if (!same) sayTaken('');
   $('.take').hidden = !value.take;
   buildPanels();
-  S.hover = S.panels[read] ? { ...hover, panel: S.panels[read] } : null;
-  S.kept = S.kept && Boolean(S.hover);
+  const at = S.panels[read], fits = at && at.rows === hover.panel.rows && at.cols === hover.panel.cols;
+  S.hover = fits ? { ...hover, panel: at } : null;
+  // On new maps the pointer moves the crosshair again.
+  S.kept = S.kept && same && Boolean(S.hover);
   S.panels[focused]?.canvas.focus({ preventScroll: true });
   computeRanges();
   computeClassColours();

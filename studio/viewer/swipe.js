@@ -24,7 +24,7 @@ function buildSwipe() {
   for (const end of ['left', 'right']) {
     const select = $(`.swipe .${end}`);
     select.replaceChildren(...S.panels.map((panel, i) =>
-      Object.assign(make('option', '', `${i + 1}: ${panel.name} · ${panel.title} · ${headName(panel.setting.head)}`), { value: i })));
+      Object.assign(make('option', '', `${i + 1}: ${panel.name} · ${panel.title} · ${headOf(panel.setting)}`), { value: i })));
     select.value = swipe[end];
   }
 }

@@ -11,7 +11,7 @@ SCRIPTS = ("save", "take_button")
 
 
 def take_button(what: str, take: Answer, elem_id: str) -> gr.HTML:
-    """The button as a component. Its value is the name of a result, as `StripStore.keep` gives it, or None.
+    """The button as a component. Its value is the name of a result, as `ResultStore.keep` gives it, or None.
 
     While there is none the button is hidden. Pressed, it saves figure, arrays, numbers and recipe as a zip and says so.
 

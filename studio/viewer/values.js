@@ -2,15 +2,17 @@
 
 const total = (row) => row.reduce((sum, v) => sum + Math.abs(v), 0);
 // Weights of a row sum to 1, so a uniform one is 1 / keys; relevance and value-weighted maps are held against their mean.
+// What is looked at of a map; relevance is one row, whoever reads.
+const lineName = (kind) => (S.direction === 'reads' || kind === 'relevance' ? 'row' : 'column');
 const WEIGHTS = ['weights', 'a1', 'subtracted', 'positive', 'negative'];
 const SCALES = {
   raw: { label: 'raw', unit: (group) => UNITS[group] ?? 'weight', text: (v) => v.toFixed(4), factor: () => 1 },
   uniform: {
-    label: '× uniform', unit: (group) => (UNITS[group] ? '× mean of the row' : '× uniform'), text: (v) => `${v.toFixed(1)} ×`,
+    label: '× uniform', unit: (group) => (UNITS[group] ? `× mean of the ${lineName(group)}` : '× uniform'), text: (v) => `${v.toFixed(1)} ×`,
     factor: (row, kind, keys) => (WEIGHTS.includes(kind) ? keys : total(row) > 0 ? row.length / total(row) : 0),
   },
   row: {
-    label: 'row-normalised', unit: () => `share of Σ|${S.direction === 'reads' ? 'row' : 'column'}|`, text: (v) => `${(100 * v).toFixed(1)} %`,
+    label: 'row-normalised', unit: (group) => `share of Σ|${lineName(group)}|`, text: (v) => `${(100 * v).toFixed(1)} %`,
     factor: (row) => (total(row) > 0 ? 1 / total(row) : 0),
   },
 };
@@ -69,9 +71,10 @@ function layerLine(model, kind, head) {
   return { row: lineOf(data, kind, head, token, side.prefix), token, keys: data.keys, sinks: sinksOf(data, kind, head) };
 }
 
+// The patch of the greatest size; none where every patch is exactly 0.
 function strongest(panel) {
-  let best = 0;
-  panel.patches.forEach((value, i) => { if (Math.abs(value) > Math.abs(panel.patches[best])) best = i; });
+  let best = null;
+  panel.patches.forEach((value, i) => { if (Math.abs(value) > Math.abs(panel.patches[best] ?? 0)) best = i; });
   return best;
 }
 

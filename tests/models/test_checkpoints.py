@@ -83,6 +83,20 @@ def test_weights_that_do_not_fit_are_named_before_loading(model: LoadedModel, tm
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_no_finite_numbers_are_refused_by_name(
+    clip: LoadedModel, tmp_path: Path, value: float
+) -> None:
+    folder = saved(clip, tmp_path / "mine")
+    state = load_file(folder / "model.safetensors")
+    for names in (["visual.proj"], ["visual.proj", "ln_final.bias"]):
+        for name in names:
+            state[name].view(-1)[-1] = value
+        save_file(state, folder / "model.safetensors")
+        with pytest.raises(CheckpointError, match=r"infinite or no numbers, in .*(visual.proj|ln_final.bias)"):
+            load_checkpoint(folder)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

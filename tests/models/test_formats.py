@@ -128,6 +128,21 @@ def test_a_misfit_says_what_was_detected(tmp_path: Path) -> None:
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda s, key: s.pop(key), r"1 of \d+ weights are missing \(visual.*0.attn.lambda_q1"),
+        (lambda s, key: s.update({key: torch.zeros(3)}), r"^visual.*0.attn.lambda_q1 has 3 entries.*width of 128"),
+        (lambda s, key: s.update({key: torch.zeros(0)}), r"lambda_q1 has 0 entries"),
+    ],
+)
+def test_a_lambda_vector_that_is_missing_or_of_another_length_is_named(change, sentence: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    state = native("differential")
+    change(state, "visual.transformer.resblocks.0.attn.lambda_q1")
+    with pytest.raises(CheckpointError, match=sentence):
+        load_model(written(state, tmp_path / "model.safetensors"))
+
+
 def test_a_scale_of_shape_one_becomes_a_scalar(tmp_path: Path) -> None:
     state = native()
     state["logit_scale"] = torch.tensor([2.5])

@@ -69,7 +69,10 @@ def test_the_tree_in_the_architecture_is_the_tree() -> None:
 def test_the_commands_of_the_readme_are_two_one_liners_for_app_and_tests() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     set_up = [line for line in text.splitlines() if line.startswith("python3 -m venv")]
-    assert [line.split()[-1] for line in set_up] == ["app.py", "pytest"]
+    assert [line.rpartition(" && ")[2] for line in set_up] == [
+        ".venv/bin/python app.py",
+        ".venv/bin/python -m pytest -n 2",
+    ]
     assert set(re.findall(r"-m train ([\w-]+)", text)) <= set(COMMANDS)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from models import attention_maps, load_model, localisation, open_picture, record, statistics
+from models import StudioError, attention_maps, load_model, localisation, open_picture, record, statistics
 from models.localisation import patch_coverage
 from studio.__main__ import main
-from studio.batch import batch
+from studio.batch import OF_ONE, batch
 from studio.bootstrap import intervals
 from studio.service import vision_grid
 
@@ -86,6 +87,66 @@ def test_a_second_run_goes_on_and_gives_the_same(
         batch(pictures, source, out)
 
 
+def test_a_second_run_goes_on_wherever_the_first_was_stopped(
+    pictures: Path, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, source = tmp_path / "stats.csv", [str(folders[0])]
+    batch(pictures, source, out)
+    first, known = out.read_bytes(), tmp_path / "stats.pictures.jsonl"
+    whole = known.read_text(encoding="utf-8")
+    settings, line = whole.splitlines()[:2]
+    cut = json.dumps({**json.loads(line), "numbers": [["clip-scenes", 0, "mean", "weights", "entropy", 1.0]]})
+    strange = ("12", "null", "[]", '"settings"', '{"picture": "a"}', '{"sha256": 5, "numbers": []}', "\udcff", cut)
+    for left in (settings[:40], settings, settings + "\n" + line[:9], "\n".join([settings, *strange])):
+        known.write_bytes(left.encode("utf-8", "surrogateescape"))
+        batch(pictures, source, out)
+        assert out.read_bytes() == first, left[:60]
+        with monkeypatch.context() as patch:
+            patch.setattr("studio.batch._numbers", _no_run)
+            batch(pictures, source, out)
+    monkeypatch.setattr("studio.batch._numbers", _stopped)
+    known.unlink()
+    out.unlink()
+    assert main(["batch", str(pictures), "--models", *source, "--out", str(out)]) == 130
+    assert known.is_file()
+    assert not out.exists()
+
+
+def test_a_file_that_no_run_wrote_is_not_written_over(
+    pictures: Path, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "stats.csv"
+    out.write_text("mine", encoding="utf-8")
+    with pytest.raises(StudioError, match="is there already"):
+        batch(pictures, [str(folders[0])], out)
+    assert out.read_text(encoding="utf-8") == "mine"
+
+
+def test_of_one_picture_there_is_no_interval_and_it_is_said(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    Image.effect_noise((48, 40), 60).save(tmp_path / "one.png")
+    said = batch(tmp_path, [str(folders[0])], tmp_path / "stats.csv")
+    assert said.splitlines() == [f"1 of 1 pictures in {tmp_path / 'stats.csv'}", f"  {OF_ONE}"]
+    rows = list(csv.DictReader((tmp_path / "stats.csv").open(encoding="utf-8")))
+    assert {(row["pictures"], row["low"], row["high"]) for row in rows if row["mean"]} == {("1", "", "")}
+    Image.effect_noise((40, 48), 60).save(tmp_path / "two.png")
+    assert OF_ONE not in batch(tmp_path, [str(folders[0])], tmp_path / "stats.csv")
+
+
+def test_pictures_that_all_cannot_be_read_leave_no_statistics(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"n\xff.png")).write_bytes(b"no picture")
+    out = tmp_path / "stats.json"
+    with pytest.raises(StudioError, match=r"(?s)Of none of the 1 pictures .*1 left out: .* First: n\\xff.png"):
+        batch(tmp_path, [str(folders[0])], out)
+    assert not out.exists()
+    Image.effect_noise((48, 40), 60).save(tmp_path / "one.png")
+    batch(tmp_path, [str(folders[0])], out)
+    assert ["n\\xff.png"] in json.loads(out.read_text(encoding="utf-8"))["left_out"].values()
+
+
+def _stopped(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _no_run(*_: object) -> None:
     raise AssertionError("no run")
 
@@ -145,5 +206,5 @@ def test_undefined_numbers_are_left_out_of_their_column_alone() -> None:
     values = np.array([[1.0, np.nan, np.nan], [3.0, 5.0, np.nan]])
     first, second, third = intervals(values)
     assert (first.mean, first.count) == (2.0, 2)
-    assert (second.mean, second.low, second.high, second.count) == (5.0, 5.0, 5.0, 1)
+    assert (second.mean, second.low, second.high, second.count) == (5.0, None, None, 1)
     assert (third.mean, third.low, third.count) == (None, None, 0)

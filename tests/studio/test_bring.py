@@ -1,5 +1,6 @@
 """Models that people bring: recognised, served under their names, bounded, and nothing is lost when it fails."""
 
+import json
 import shutil
 import threading
 from dataclasses import replace
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from foreign import native, written
+from safetensors.torch import load_file
+from streamed import as_a_page_gets
 
 from models import LoadedModel, StudioError
 from models.files.weights import file_sha256
-from studio.bring import bring_files, bring_named, recognised, settings_of
+from studio.bring import bring_files, bring_folder, bring_named, recognised, settings_of
 from studio.bring_field import choices_of, known_of, stages, view_of
 from studio.examples import Example
 from studio.public import Policy
@@ -94,6 +97,49 @@ def test_uploaded_files_of_a_folder_make_a_model_under_a_name_nobody_can_guess(l
         assert all(torch.equal(one, other) for one, other in same)
 
 
+def test_brought_models_of_one_title_and_other_weights_are_told_apart(local: Service, folders, tmp_path: Path) -> None:
+    files = [Path(shutil.copy(folders[1] / name, tmp_path)) for name in ("config.json", "tokenizer.json")]
+    titles: list[str] = []
+    for scale in (1.0, 2.0, 2.0):
+        state = load_file(folders[1] / "model.safetensors")
+        state["logit_scale"] = state["logit_scale"] - scale
+        weights = written(state, tmp_path / "model.safetensors")
+        titles.append(local.title(brought(bring_files(local, [*files, weights]))))
+    first = "DiffCLIP, tiny (brought)"
+    assert titles == [first, *[f"{first} · {file_sha256(weights)[:8]}"] * 2]
+    # Two runs' folders that a person names.
+    for run, scale in (("one", 1.0), ("two", 2.0)):
+        shutil.copytree(folders[0], tmp_path / run)
+        state = load_file(folders[0] / "model.safetensors")
+        written(state | {"logit_scale": state["logit_scale"] - scale}, tmp_path / run / "model.safetensors")
+    service = Service(folders, (), policy=Policy(False, roots=(tmp_path,)))
+    named = [service.title(brought(bring_named(service, run))) for run in ("one", "two")]
+    second = file_sha256(tmp_path / "two" / "model.safetensors")[:8]
+    assert named == ["CLIP, tiny (brought)", f"CLIP, tiny (brought) · {second}"]
+    # One that was let go and comes again is no other model.
+    service.registry._models.drop(lambda name: True)
+    assert [service.title(brought(bring_named(service, run))) for run in ("two", "one")] == named[::-1]
+    # And steps that are opened on the chart of two runs of one title.
+    for run in ("one", "two"):
+        bring_folder(service, tmp_path / run, f"{run} step 3", "CLIP, tiny, step 3")
+        bring_folder(service, tmp_path / run, f"{run} step 3", "CLIP, tiny, step 3")
+    stepped = [service.title(f"{run} step 3") for run in ("one", "two")]
+    assert stepped == ["CLIP, tiny, step 3", f"CLIP, tiny, step 3 · {second}"]
+    assert service.model("two step 3").title == stepped[1]
+
+
+def test_the_page_gets_the_rows_of_the_model_that_came_and_of_no_other(local: Service, folders) -> None:
+    files = ("model.safetensors", "config.json", "tokenizer.json")
+    names = [
+        brought(bring_files(local, [folder / name for name in files], settings))
+        for folder, settings in zip(reversed(folders), ("resize = squash", ""), strict=True)
+    ]
+    steps = [view_of(local, "Reading …", "busy", names[:1]), view_of(local, "There.", "", names[::-1])]
+    # A CLIP has no rows of lambda, so its list is shorter than that of the DiffCLIP before it.
+    assert len(recognised(local.model(names[1]))) + 1 < len(recognised(local.model(names[0])))
+    assert as_a_page_gets(steps) == steps
+
+
 def test_a_lone_weight_file_of_ours_says_what_belongs_to_it_and_not_where_it_lies(
     local: Service, folders, tmp_path: Path
 ) -> None:
@@ -164,7 +210,7 @@ def test_a_small_file_that_claims_much_is_refused_before_a_model_is_built(local:
 
 def test_in_public_files_and_folders_are_refused_on_the_server(folders, examples) -> None:
     service = Service(folders, examples, policy=Policy(True))
-    with pytest.raises(StudioError, match="takes no files"):
+    with pytest.raises(StudioError, match="takes no checkpoints"):
         list(stages(service, None, [str(folders[0] / "model.safetensors")], ""))
     with pytest.raises(StudioError, match="not on its list"):
         list(stages(service, str(folders[0]), None, ""))
@@ -195,7 +241,8 @@ def test_models_stay_within_their_bytes_and_shipped_ones_come_back(
     with pytest.raises(StudioError, match="bring its file again"):
         service.model(upload)
     assert service.knows(upload)
-    assert view_of(service, "", "", [upload])["models"][0]["rows"] == [("weights", "let go to make room for others")]
+    rows = json.loads(view_of(service, "", "", [upload])["models"][0]["rows"])
+    assert rows == [["weights", "let go to make room for others"]]
     brought(bring_named(service, str(folders[1]), "lambda_init=0.1"))
     again = service.model("clip-scenes")
     assert again is not first

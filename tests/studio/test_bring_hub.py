@@ -64,7 +64,7 @@ def test_a_name_of_the_hub_or_of_open_clip_is_loaded_chosen_and_what_was_recogni
     assert (first[0]["said"], first[0]["state"]) == (f"Loading {name} …", "busy")
     model = load_model(name)
     assert (shown["said"], shown["state"]) == (f"{model.title} is loaded.", "")
-    assert [tuple(row) for row in shown["models"][0]["rows"]] == recognised(model)
+    assert [tuple(row) for row in json.loads(shown["models"][0]["rows"])] == recognised(model)
     assert dict(recognised(model))["recognised as"] in ("DiffCLIP Studio", f"open_clip, {ARCHITECTURE}")
     assert str(hub) not in json.dumps(shown)
     assert (left["value"], right["value"]) == (name, "diffclip-scenes")

@@ -158,7 +158,7 @@ def test_alpha_above_one_hatches_zeros_and_is_called_a_readout(
     weights = row_of(models[0], image, layer, 0, alpha=2.0)["first"]
     assert studio.fact(0, "support").startswith(f"{int((weights > 0).sum())} of ")
     expect(studio.viewer.locator(".note.readout")).to_contain_text("models themselves used softmax")
-    expect(studio.viewer.locator(".legend")).to_contain_text("a weight of exactly 0")
+    expect(studio.viewer.locator(".legend")).to_contain_text("without colour: exactly 0")
 
 
 def test_a_tall_upload_is_hatched_where_it_was_cropped_and_marked_as_outside_the_domain(

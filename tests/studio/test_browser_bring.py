@@ -71,10 +71,14 @@ def test_files_are_sent_recognised_and_read_by_the_panels(studio: Studio, folder
     row = row_of(load_model(folders[1]), open_picture(load_examples()[0].picture), 1, 0)["first"]
     assert studio.fact(0, "entropy") == f"{float(statistics.entropy(row)):.2f}"
     expect(studio.viewer.locator(".layer-text")).to_have_text("1 (0–5)")
+    # A first view is of the last layer that both models have.
+    studio.page.wait_for_function("() => /left=model-.*layer=1/.test(location.search)")
+    studio.page.goto(studio.page.url.replace("layer=1", ""))
+    expect(studio.viewer.locator(".layer-text")).to_have_text("2 (0–5)")
     studio.page.locator("#right input").click()
     studio.page.locator("li[role=option][aria-label='DiffCLIP, tiny']").click()
     # The layers are those of the models that are here now, and not of one that was replaced.
-    expect(studio.viewer.locator(".layer-text")).to_have_text("1 (0–2)")
+    expect(studio.viewer.locator(".layer-text")).to_have_text("2 (0–2)")
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "no-such-model"])

@@ -16,6 +16,7 @@ from tiny import tiny_config
 from models import LoadedModel, load_model, open_picture, statistics
 from models.tokenizer import DomainTokenizer
 from studio.examples import load_examples, picture_token
+from studio.render.over_picture import between, between_kept, finer
 from studio.render.ramps import colours
 from studio.service import vision_grid
 from studio.ui import build_app, launch_settings
@@ -114,7 +115,25 @@ def test_a_row_is_divided_by_the_sum_of_its_sizes_also_where_it_has_signs(
         assert "share of Σ|row|" in bar(studio, group)[1]
     studio.check("direction", "read by")
     assert "share of Σ|column|" in bar(studio, "signed")[1]
+    expect(studio.viewer.locator(".note.shuffled")).to_contain_text("over the patches that read")
+    studio.check("scale", "uniform")
+    studio.choose(1, "kind", "value")
+    middle = studio.viewer.locator(".bar.value .ends span").nth(1)
+    expect(middle).to_contain_text("× mean of the column")
     studio.check("direction", "reads")
+    expect(middle).to_contain_text("× mean of the row")
+    studio.choose(2, "kind", "weights")
+    both = studio.viewer.locator(".bar.signed .ends span").nth(1)
+    expect(both).to_have_text("0 · one scale for panels 3 and 4: × uniform, square-root ramp")
+    studio.choose(3, "kind", "a1")
+    expect(both).to_have_text("0 · × uniform, square-root ramp")
+    expect(studio.viewer.locator(".note.rescaled")).to_be_visible()
+    studio.choose(2, "kind", "subtracted")
+    expect(studio.viewer.locator(".note.rescaled")).to_be_hidden()
+    expect(studio.viewer.locator(".note.shuffled")).to_contain_text("mean of 20 fixed shuffles")
+    studio.choose(1, "kind", "a1")
+    expect(studio.viewer.locator(".note.shuffled")).to_be_hidden()
+    studio.choose(3, "kind", "weights")
 
 
 def test_positive_and_negative_panels_show_the_parts_of_the_signed_one(
@@ -126,6 +145,8 @@ def test_positive_and_negative_panels_show_the_parts_of_the_signed_one(
     grid, row = vision_grid(models[1]), row_of(models[1], SCENE, studio.shown()[3], 0)["difference"]
     assert studio.fact(1, "sum") == f"{float(row.clamp(min=0).sum()):.2f}"
     assert studio.fact(2, "sum") == f"{float(row.clamp(max=0).abs().sum()):.2f}"
+    for kind in ("positive", "negative"):
+        expect(studio.viewer.locator(".legend")).to_contain_text(f"In a {kind} part it stands wherever A1 − λA2 is not")
     patches = row[1:]
     for at in (int(patches.argmax()), int(patches.argmin())):
         place = ((at // grid.cols + 0.5) / grid.rows, (at % grid.cols + 0.5) / grid.cols)
@@ -164,6 +185,57 @@ def test_the_smooth_drawing_is_interpolated_and_says_so(
     assert colours_in_a_patch() > 10
     studio.check("drawing", "patches")
     assert colours_in_a_patch() == 1
+
+
+def test_what_is_set_aside_lends_no_colour_to_its_neighbours_in_the_smooth_drawing(
+    shared_studio: Studio, models: tuple[LoadedModel, LoadedModel]
+) -> None:
+    studio, grid = shared_studio, vision_grid(models[1])
+    whole = maps_of(models[1], SCENE, 1).weights[0, 0]
+    sinks = statistics.sinks(whole)
+    values = (whole[0] * len(sinks))[1:].reshape(grid.rows, grid.cols).double().numpy()
+    aside = sinks[1:].reshape(grid.rows, grid.cols).numpy()
+    assert aside.any()
+    layer = studio.shown()[3]
+    studio.slide("opacity", 1)
+    studio.slide("layer", 1)
+    studio.wait_shown(layer=1)
+    for control, value in (("scale", "uniform"), ("ramp", "linear"), ("aside", "sinks"), ("drawing", "smooth")):
+        studio.check(control, value)
+    studio.choose(3, "slot", "0")
+    studio.wait_numbers()
+    top = float(bar(studio, "signed")[2].removeprefix("+").removesuffix(" ×"))
+    drawn = studio.patch_colours(3, 8 * grid.rows, 8 * grid.cols).astype(int)
+    inner = (np.arange(8 * grid.rows) % 8 > 1) & (np.arange(8 * grid.rows) % 8 < 6)  # away from lines between patches
+    seen = ~finer(aside) & inner[:, None] & inner[None]
+    with_sinks, without = (
+        np.abs(colours(fine, top, signed=True, root=False).astype(int) - drawn)[seen].max()
+        for fine in (between(values), between_kept(values, aside))
+    )
+    assert without < 25 < with_sinks
+    for control, value in (("ramp", "root"), ("aside", "prefix"), ("drawing", "patches")):
+        studio.check(control, value)
+    studio.choose(3, "slot", "mean")
+    studio.slide("layer", layer)
+    studio.wait_shown(layer=layer)
+
+
+def test_rows_of_summed_maps_are_named_by_what_they_add_up_to(
+    shared_studio: Studio, models: tuple[LoadedModel, LoadedModel]
+) -> None:
+    studio = shared_studio
+    lam = models[1].vision.lambdas()
+    assert lam is not None
+    names = [studio.viewer.locator(".panel").nth(panel).locator("tr[data-measure=sum] th") for panel in (2, 3)]
+    for name, said in zip(names, ("λ, row sum", "row sum, 1 − λ"), strict=True):
+        expect(name).to_have_text(said)
+    studio.check("source", "qq+kk")
+    expect(studio.viewer.locator(".note.readout")).to_contain_text("an even one stands at 2 × uniform")
+    for name, said in zip(names, ("2λ, row sum", "row sum, 2 (1 − λ)"), strict=True):
+        expect(name).to_have_text(said)
+    assert studio.fact(3, "sum") == f"{2 * (1 - lam[studio.shown()[3]]):.2f}".replace("-", "−")
+    studio.check("source", "qk")
+    expect(names[1]).to_have_text("row sum, 1 − λ")
 
 
 def test_the_overview_has_sums_and_norms_and_a_neutral_colour_at_a_sum_of_one(
@@ -247,3 +319,19 @@ def test_pointing_outlines_the_same_original_pixels_on_a_model_of_another_grid_a
     studio.page.mouse.move(*studio.point(3, 0.5, 0.1))
     expect(tips.nth(0)).to_have_text("not seen")
     expect(tips.nth(3)).to_contain_text("(1, 0)")
+    studio.click(0, (top + bottom) / 2 / 60, (left + right) / 2 / 120)
+    expect(studio.viewer.locator(".line")).to_contain_text("query patch (1, 3) of the 4 × 4 of cropping, what it reads")
+    studio.page.keyboard.press("Escape")
+
+
+def test_a_head_and_a_map_that_a_model_does_not_have_are_told_when_another_takes_their_place(unlike: Studio) -> None:
+    studio, said = unlike, unlike.viewer.locator(".said")
+    studio.choose(0, "slot", "3")
+    studio.choose(0, "model", "squashing")
+    expect(said).to_have_text("squashing has heads 0–1 and no head 3: panel 1 shows the mean over heads.")
+    studio.choose(0, "kind", "a1")
+    expect(said).to_be_hidden()
+    studio.choose(0, "model", "cropping")
+    expect(said).to_have_text("cropping subtracts nothing and has no A1: panel 1 shows its A.")
+    studio.choose(0, "kind", "relevance")
+    expect(studio.canvas(0)).to_have_attribute("aria-label", "relevance of cropping, all heads, over the picture")

@@ -54,7 +54,7 @@ def test_sinks_are_not_spoken_of_where_relevance_alone_is_shown(studio: Studio) 
     for _ in range(2):
         studio.viewer.locator(".remove").last.click()
     studio.check("aside", "sinks")
-    expect(note).to_contain_text("tokens that receive more than three times a uniform share from all queries. A ")
+    expect(note).to_contain_text("tokens that receive more than three times a uniform share from all queries; CLS and ")
     for panel in range(2):
         studio.choose(panel, "kind", "relevance")
     expect(studio.viewer.locator(".message")).to_have_text([""] * 2)

@@ -92,10 +92,20 @@ def test_sparsity_is_set_and_read_by_keys_alone(shared_studio: Studio) -> None:
     page.keyboard.press("ArrowRight")
     expect(note).to_contain_text("α = 1.55")
     check_map_keys(shared_studio, "#sparsity-maps")
-    strip.locator("canvas").first.focus()
+    canvas, line = strip.locator("canvas").first, strip.locator(".line")
+    canvas.focus()
     page.keyboard.press("ArrowDown")
+    first = canvas.element_handle()
     page.keyboard.press("Enter")
-    expect(page.locator("#sparsity-query input, #sparsity-query textarea").first).to_have_value(re.compile(r"\d+, \d+"))
+    query = page.locator("#sparsity-query input, #sparsity-query textarea").first
+    expect(query).to_have_value(re.compile(r"\d+, \d+"))
+    row, col = map(int, query.input_value().split(","))
+    # Maps of another query are read on where the crosshair was.
+    page.wait_for_function("(first) => !first.isConnected", arg=first)
+    expect(canvas).to_be_focused()
+    expect(line).to_contain_text(f"Row {row}, column {col} of ")
+    page.keyboard.press("ArrowRight")
+    expect(line).to_contain_text(f"Row {row}, column {col + 1} of ")
 
 
 def test_an_explanation_is_asked_for_and_read_by_keys_alone(shared_studio: Studio) -> None:

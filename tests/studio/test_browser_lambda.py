@@ -67,6 +67,7 @@ def address(folders: tuple[Path, Path], longer: Path, deep: Path, examples: tupl
             gr.Tab("first")
             with gr.Tab("λ trajectories") as tab:
                 trajectories_tab(looked_at, service, tab)
+        looked_at.pass_changes_on(demo)
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
     yield url
     demo.close()
@@ -116,7 +117,8 @@ def test_terms_and_layers_are_shown_on_demand(page: Page) -> None:
     ground = "(input) => getComputedStyle(input).backgroundColor"
     empty = box.evaluate(ground)
     box.check()
-    assert box.evaluate(ground) != empty, "a white tick is seen on a colour alone"
+    # A white tick is seen on a colour alone; the page draws the colour a moment after the tick.
+    expect(box).not_to_have_css("background-color", empty)
     expect(vision.locator(":scope > svg")).to_have_count(3)
     assert cells(page, "vision", 1) == ["1.000", "1.050", "1.100"]
     vision.locator('thead button[data-layer="1"]').click()
@@ -158,6 +160,12 @@ def test_the_lines_of_every_run_end_with_the_number_of_their_layer_and_are_saved
     assert recipe.style == LambdaStyle("steps", True, 2, (1,))
     given = [f"--model={folder.name}={folder}" for folder in (*folders, longer)]
     assert drawn_again(files["recipe.json"], tmp_path, *given) == files
+    page.wait_for_function("() => location.search.includes('lambda.chart.hidden=diffclip-scenes')")
+    page.reload()
+    page.get_by_role("tab", name="λ trajectories").click()
+    expect(page.locator("#lambda-chart .runs button")).to_have_attribute("aria-pressed", "false")
+    page.locator("#lambda-chart .runs button").click()
+    page.wait_for_function("() => !location.search.includes('lambda.chart.hidden')")
 
 
 def test_the_numbers_of_many_layers_stay_within_their_plots_and_what_is_left_out_is_said(page: Page) -> None:
@@ -181,6 +189,12 @@ def test_the_numbers_of_many_layers_stay_within_their_plots_and_what_is_left_out
             assert [text.partition(": ")[2][:25] for text in said] == ["one layer in 2 numbered a"] * (
                 tower == "vision"
             )
+    # A layer that no run has any more is let go: its head, which was pressed, is gone.
+    page.locator("#lambda-shipped").get_by_label("DiffCLIP, deep").uncheck()
+    page.locator("#lambda-chart .runs button").first.click()
+    expect(page.locator('section[data-tower="vision"] tr.series')).to_have_count(1)
+    expect(page.locator("section svg path[opacity='0.12']")).to_have_count(0)
+    page.wait_for_function("() => !location.search.includes('lambda.chart.layer')")
 
 
 def test_a_click_on_a_step_chooses_the_nearest_checkpoint_that_was_kept(page: Page) -> None:
@@ -214,7 +228,7 @@ def test_a_model_that_is_brought_is_described_and_chosen_and_its_lambda_drawn(pa
     page.locator("#bring-left").click()
     expect(page.locator("#brought summary")).to_have_text("DiffCLIP, tiny · lambda_init = 0.3")
     expect(page.locator("#brought dd.given")).to_have_text("lambda_init = 0.3")
-    assert page.locator("#left input").input_value() == "DiffCLIP, tiny · lambda_init = 0.3"
+    expect(page.locator("#left input")).to_have_value("DiffCLIP, tiny · lambda_init = 0.3")
     expect(page.locator("#lambda-chart .notes")).to_contain_text("Only the final λ is known")
     expect(page.locator('section[data-tower="vision"] svg circle')).to_have_count(3)
     page.locator("#lambda-chart .kept").select_option(label="DiffCLIP, tiny, step 5")

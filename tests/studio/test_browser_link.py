@@ -15,6 +15,8 @@ from studio.view_link import VIEWS
 DRAWN = {field.key for field in VIEWS}
 EDITS = "vision.lam.0*2.0.5_vision.a2.shuffled_vision.off.1.0"
 
+WRONG = "explain.strip.drawing=jet"
+
 
 def settings_of(studio: Studio) -> dict[str, list[str]]:
     """What the address holds of the tabs."""
@@ -46,9 +48,12 @@ def test_the_address_opens_the_same_tab_with_the_same_settings(studio: Studio) -
         set_value(table.locator(f".row[data-layer='{layer}'] input[type=range]"), 0.5)
     table.locator(".second input[value=shuffled]").check(force=True)
     table.locator(".row[data-layer='1'] .head input").first.check(force=True)
+    page.locator("#intervene-other-fold button").first.click()
+    page.locator("#intervene-scenes button").nth(2).click()
     page.locator("#intervene-maps .drawing input[value=smooth]").check(force=True)
     wait_address(studio, "vision.off.1.0")
     wait_address(studio, "smooth")
+    wait_address(studio, "intervene.other=")
     wanted = {
         "other.key": ["7"],
         "text.prompts": ["a car\na leaf"],
@@ -57,6 +62,7 @@ def test_the_address_opens_the_same_tab_with_the_same_settings(studio: Studio) -
         "intervene.maps.drawing": ["smooth"],
         "explain.method": ["ig"],
         "intervene.right": [EDITS],
+        "intervene.other": [load_examples()[2].token],
         "tab": ["intervene"],
     }
     assert settings_of(studio) == wanted
@@ -64,8 +70,14 @@ def test_the_address_opens_the_same_tab_with_the_same_settings(studio: Studio) -
     expect(words).to_contain_text("A2 shuffled over the patches")
     expect(words).to_contain_text("head 0 ablated in layer 1")
     before = words.inner_text()
-    page.reload()
-    expect(page.locator("#address-said .said")).to_have_text(WAITS)
+    page.goto(f"{page.url}&{WRONG}&layer=77")
+    said = page.locator("#address-said .said")
+    expect(said).to_contain_text("explain.strip.drawing “jet” is left out: it is not one of patches, smooth.")
+    expect(said).to_contain_text("layer 77 is past the last one of these models: shown is 5.")
+    expect(said).to_contain_text(WAITS)
+    page.wait_for_function("(wrong) => !location.search.includes(wrong)", arg=WRONG)
+    expect(page.locator("#intervene-other img")).to_be_visible()
+    expect(page.locator("#intervene-other-need .studio-status")).to_have_text("")
     expect(page.get_by_role("tab", name="Intervene")).to_have_attribute("aria-selected", "true")
     expect(words).to_have_text(before, use_inner_text=True)
     expect(page.locator("#intervene-maps .drawing input[value=smooth]")).to_be_checked()

@@ -1,5 +1,6 @@
 """Markup in whatever a person or a file says stays text, on every tab in a real Chromium."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -98,6 +99,22 @@ def test_trajectories_show_runs_as_text(page: Studio) -> None:
     check(page, "#lambda-chart", TITLE)
 
 
+def test_a_run_that_was_sent_is_named_as_text_whatever_it_holds(
+    page: Studio, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    sent = tmp_path / f"{markup('run')}.jsonl"
+    with sent.open("w", encoding="utf-8") as log:
+        for line in (folders[1] / "log.jsonl").read_text(encoding="utf-8").splitlines():
+            step = json.loads(line)
+            step["lambda"][markup("tower")] = [0.5]
+            log.write(json.dumps({**step, markup("key"): markup("value")}) + "\n")
+    tab(page, "λ trajectories")
+    page.page.locator("#lambda-more button").first.click()
+    page.page.locator("#lambda-logs input[type=file]").set_input_files(sent)
+    check(page, "#lambda-chart", "onerror=window.ran='run'")
+    check(page, "#lambda-logs", "onerror")
+
+
 def test_explain_shows_prompts_as_text_on_panels_words_and_curves(page: Studio) -> None:
     tab(page, "Explain")
     page.page.locator("#explain-prompts textarea").fill(PROMPT)
@@ -147,7 +164,10 @@ def test_a_brought_model_that_was_refused_or_loaded_is_named_as_text(page: Studi
     page.page.locator("#bring-settings input, #bring-settings textarea").first.fill(markup("settings"))
     named = tmp_path / f"{markup('weights')}.safetensors"
     shutil.copy(folders[1] / "model.safetensors", named)
-    files = [named, folders[1] / "config.json", folders[1] / "tokenizer.json"]
+    config = json.loads((folders[1] / "config.json").read_text(encoding="utf-8"))
+    config |= {"domain": markup("domain"), "family": markup("family"), "assumed": [markup("assumed")]}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    files = [named, tmp_path / "config.json", folders[1] / "tokenizer.json"]
     page.page.locator("#bring-files input[type=file]").first.set_input_files(files)
     expect(page.page.locator("#bring-files")).to_contain_text(re.compile(r"tokenizer\s*\.json"))
     page.page.locator("#bring-right").click()
@@ -155,3 +175,4 @@ def test_a_brought_model_that_was_refused_or_loaded_is_named_as_text(page: Studi
     page.page.locator("#bring-settings input, #bring-settings textarea").first.fill("")
     page.page.locator("#bring-right").click()
     check(page, "#brought .said", "is loaded.")
+    check(page, "#brought", markup("assumed"))

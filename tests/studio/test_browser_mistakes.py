@@ -91,7 +91,7 @@ def test_an_address_with_wrong_settings_is_opened_and_tells_what_it_left_out(stu
     expect(studio.viewer.locator(".window")).to_contain_text(
         "layer 77 is past the last one of these models: shown is 5"
     )
-    expect(studio.viewer.locator(".said")).to_contain_text("The query is CLS again: its patch is none of its model’s")
+    expect(studio.viewer.locator(".window")).to_contain_text("query 90.2 is no patch of CLIP, scenes")
     expect(studio.viewer.locator(".overview-meaning")).to_contain_text("mean over the rows of all tokens")
     assert studio.viewer.locator(".statistic").input_value() == "support"
     studio.page.wait_for_function("() => location.search.includes('overview=support&over=all')")

@@ -226,6 +226,10 @@ def test_the_address_shows_the_same_again(studio: Studio, context: BrowserContex
     studio.check("scale", "row")
     studio.check("source", "kk")
     studio.click(0, 0.3, 0.6)
+    studio.choose(2, "kind", "relevance")
+    studio.viewer.locator(".panel").nth(2).locator(".ask-control").click()
+    studio.page.wait_for_function("() => location.href.includes('p=relevance.mean.control.diffclip-scenes')")
+    expect(studio.viewer.locator(".panel").nth(2).locator("th.control")).to_have_text("A2 shuffled")
     studio.viewer.locator(".swipe-toggle").click()
     studio.viewer.locator(".swipe select.right").select_option("3")
     studio.viewer.locator(".divider").press("Home")
@@ -236,6 +240,7 @@ def test_the_address_shows_the_same_again(studio: Studio, context: BrowserContex
     again = Studio(context.new_page())
     again.page.goto(address)
     again.wait_shown(token=load_examples()[1].token, layer=2)
+    expect(again.viewer.locator(".panel").nth(2).locator("th.control")).to_have_text("A2 shuffled")
     for panel in range(4):
         assert (again.pixels(panel) == studio.pixels(panel)).all()
     swiped = [drawn_pixels(each.viewer.locator(".swipe canvas")) for each in (studio, again)]

@@ -67,6 +67,16 @@ def test_two_panels_stand_side_by_side_on_a_phone(phone: Studio) -> None:
     assert second["y"] == first["y"]
 
 
+def test_a_long_name_of_a_map_leaves_the_head_its_room_on_a_phone(phone: Studio) -> None:
+    phone.page.get_by_role("tab", name="Compare", exact=True).click()
+    slot = phone.viewer.locator(".panel").nth(1).locator("select.slot")
+    room = slot.evaluate("(each) => each.clientWidth")
+    phone.choose(1, "kind", "value")
+    expect(slot).to_have_value("mean")
+    assert slot.evaluate("(each) => each.clientWidth") == room
+    phone.choose(1, "kind", "a1")
+
+
 def relevance(phone: Studio) -> None:
     phone.choose(1, "kind", "relevance")
     expect(phone.viewer.locator(".relevance-note")).to_contain_text("“")

@@ -98,5 +98,10 @@ def test_prompts_stand_side_by_side_and_what_is_wrong_with_them_is_said(studio: 
     expect(maps.locator(".frame canvas")).to_have_count(6)
     expect(maps.locator(".model").first).to_contain_text("Never seen in training: zorb.")
     expect(maps.locator(".model").first).to_contain_text("Too long for 32 positions, not read: “")
+    # A word that stands in a long prompt more than once is told apart by its position.
+    listed = maps.locator("figure").nth(1).locator(".bars th")
+    expect(listed).to_have_count(16)
+    expect(listed.nth(0)).to_have_text(re.compile(r"^\d+ · \S+"))
+    expect(listed.nth(15)).to_have_text("17 others")
     expect(maps.locator("figcaption .said").nth(2)).to_have_text("“<b>a</b> car”")
     assert maps.locator("figcaption b b").count() == 0

@@ -28,6 +28,8 @@ def test_a_sweep_waits_for_an_explanation_of_another_page_and_quick_things_do_no
         open_tab(other, "Sparsity")
         expect(other.page.locator("#sparsity-grids table").first).to_be_visible()
         waiting, swept = other.page.locator("#sparsity-sweep-waiting"), other.page.locator("#sparsity-swept")
+        # No run of another test, which would be taken up where it was left.
+        other.page.locator("#sparsity-template").locator("input, textarea").first.fill("a run that waits, of a {}")
         with slow_models(0.3):
             studio.page.locator("#explain-run").click()
             expect(status).to_contain_text(UNDER_WAY)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from studio.comparison import PictureStore, domain_warning, first_text, looked, view_value, waiting_value
+from studio.comparison import domain_warning, first_text, looked, view_value, waiting_value
+from studio.examples import Example
 from studio.service import Service
-from studio.upload import Upload
+from studio.upload import PictureStore, Upload
 
 LEFT, RIGHT = "clip-scenes", "diffclip-scenes"
 
@@ -73,6 +74,12 @@ def test_a_kept_picture_is_found_by_its_token_until_its_file_goes(scene: Upload,
     assert store.find(upload.token) is upload
     file.unlink()
     assert store.find(upload.token) is None
+
+
+def test_an_example_is_found_by_its_token_whoever_looked_at_it(examples: tuple[Example, ...]) -> None:
+    found = PictureStore(examples).find(examples[0].token)
+    assert found is not None
+    assert (found.token, found.file) == (examples[0].token, examples[0].picture)
 
 
 def test_a_link_without_its_picture_waits(service: Service, scene: Upload) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import gradio as gr
@@ -16,6 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from plotly.basedatatypes import BaseFigure
+from streamed import as_a_page_gets
 
 from models import StudioError, localisation
 from studio.attribution import drained
@@ -25,8 +27,9 @@ from studio.explained import PATCHES, PIXELS, explanations_strip, number, words_
 from studio.explaining import Explanation, Scores, explain
 from studio.failures import told_steps
 from studio.looked_at import RUNS_LONG, choose_what_is_looked_at
-from studio.methods import IntegratedGradients, Method, Relevance
+from studio.methods import IntegratedGradients, LayerIntegratedGradients, Method, Relevance
 from studio.prompts import MOST_PROMPTS, prompts_of
+from studio.scored_texts import words_csv
 from studio.service import Service
 from studio.strip import strip_value
 from studio.tab_again import result_again
@@ -86,6 +89,30 @@ def test_a_differential_panel_has_the_mean_of_its_runs_with_a2_shuffled(
     assert facts["AUROC"].controls == ("0.50", number(auroc, 2))
     assert any(fact.controls[1] != fact.value for fact in facts.values() if any(fact.controls)), "nothing was shuffled"
     assert "in every layer, mean of 3 fixed shuffles" in strip.note
+    kept = strip.panels[1].shuffled
+    assert kept is not None
+    assert strip.panels[0].shuffled is None
+    objects_of = [
+        localisation.auroc(torch.from_numpy(each).flatten(), objects.inside, objects.outside) for each in kept
+    ]
+    assert np.allclose(objects_of, [each[2] for each in expected])
+    fine = explanations_strip(scene.image, state.explanations, method, PIXELS).panels[1]
+    assert fine.shuffled is not None
+    assert np.array_equal(fine.shuffled, np.array([run.picture.values for run in runs], np.float32))
+    assert fine.shuffled.shape == (3, *fine.values.shape)
+
+
+def test_a_page_that_is_sent_the_differences_between_steps_shows_each_step_as_it_is(
+    service: Service, scene: Upload
+) -> None:
+    names, method = ("clip-scenes", "diffclip-scenes"), LayerIntegratedGradients(4)
+    steps, ready = [], (0, 0)
+    for state in explain_all(service, scene, names, ["a cat", "a dog"], method, control=True):
+        if state.ready != ready:
+            ready = state.ready
+            steps.append(strip_value(explanations_strip(scene.image, state.explanations, method, PATCHES)))
+    assert len(steps) == 4 + 2
+    assert as_a_page_gets(steps) == steps
 
 
 @pytest.mark.parametrize("ready", [(2, 0), (2, 1)], ids=["maps alone", "with the control"])
@@ -116,6 +143,45 @@ def test_path_methods_are_signed_and_told_by_pixel_or_by_patch(service: Service,
     labels = [fact[0] for fact in panel["facts"]]
     assert "sum − change" in labels
     assert "cosine, bare" in labels
+    assert "on the CLS token" not in labels, "pixels leave nothing aside"
+
+
+@pytest.mark.parametrize(
+    ("gap", "said"),
+    [(0.004, ""), (-0.006, "by 6 %"), (0.25, "by 250 %"), (2.0, "not converged: misses its sum by far")],
+)
+def test_values_that_miss_their_sum_say_so_beside_the_map_and_the_words(
+    service: Service, scene: Upload, gap: float, said: str
+) -> None:
+    one = explanations(service, scene, IntegratedGradients(4))[0]
+    picture, words = (replace(scores, gap=(gap, -0.1)) for scores in (one.picture, one.words))
+    strip = explanations_strip(
+        scene.image, [replace(one, picture=picture, words=words)], IntegratedGradients(4), PATCHES
+    )
+    for remarks in (strip.panels[0].badges, strip.texts[0].said):
+        missed = [text for text in remarks if "misses its sum" in text]
+        assert len(missed) == bool(said)
+        assert said in "".join(missed)
+
+
+def test_what_a_layers_map_leaves_out_and_what_words_miss_is_said(service: Service, scene: Upload) -> None:
+    method = LayerIntegratedGradients(4)
+    names = ("clip-scenes", "diffclip-scenes")
+    *_, state = explain_all(service, scene, names, ["a cat"], method, control=True)
+    strip = explanations_strip(scene.image, state.explanations, method, PATCHES)
+    assert "may stand on CLS" in strip.note
+    for panel, each in zip(strip.panels, state.explanations, strict=True):
+        facts = {fact.label: fact for fact in panel.facts}
+        assert each.picture.aside is not None
+        assert facts["on the CLS token"].number == each.picture.aside
+        beside = [run.picture.aside for run in each.shuffled if run.picture.aside is not None]
+        assert len(beside) == len(each.shuffled)
+        assert facts["on the CLS token"].numbers == ((None, fmean(beside)) if beside else (None,))
+        assert each.words.gap is not None
+        missed = f"sum − change: {number(each.words.gap[0])}"
+        assert missed in words_html(state.explanations, "x")
+        assert missed in words_csv(strip.texts)
+    assert "sum − change" not in words_html(explanations(service, scene, Relevance()), "x")
 
 
 def test_a_picture_without_a_mask_has_no_number_about_objects(service: Service, scene: Upload) -> None:
@@ -246,11 +312,12 @@ def test_a_duel_that_waits_says_its_place_and_begins_when_the_run_before_it_has_
     next(explaining)
     asked = list(handlers(demo, "run_duel")[0].fn(*given, "a cat", "", "last layer", "blur", 4))
     assert [step[-1] for step in asked] == [place_in_line(1)], "its event ends"
-    turn = handlers(demo, "run_duel_in_turn")[0].fn
-    *_, line, again = next(turn(2.0, "", ASKED[1]))
-    assert (line, again) == (place_in_line(1), 3.0)
+    (looks,) = (fn.fn for fn in demo.fns.values() if fn.api_name == "run_duel_looks")
+    line, again, turn = looks(2.0, "", ASKED[1])
+    assert (line, again, turn) == (place_in_line(1), 3.0, gr.skip())
     explaining.close()
-    dueling = turn(again, line, ASKED[1])
+    *_, turn = looks(again, line, ASKED[1])
+    dueling = handlers(demo, "run_duel_in_turn")[0].fn(turn, ASKED[1])
     assert "passes" in next(dueling)[-2]
     dueling.close()
 

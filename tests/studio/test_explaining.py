@@ -13,6 +13,7 @@ from models.intervention import ShuffledA2, intervene
 from models.layout import TokenGrid
 from models.relevance import relevance
 from models.towers import text_tower, vision_tower
+from models.vocabulary import NoTokenizer
 from studio.attribution import drained
 from studio.explain_all import RELEVANCE, SETTINGS, cost_in_words, explain_all, method_of
 from studio.explaining import NOTHING, Explanation, by_patch, explain
@@ -70,8 +71,9 @@ def test_both_towers_are_explained_and_cost_what_was_said(
         assert found.words.values is not None
         assert found.picture.values.shape in ((4, 4), (32, 32))
         assert found.words.values.shape == (len(found.pieces),)
-        # Start and end are no words.
-        assert np.isnan(found.words.values).nonzero()[0].tolist() == [0, len(found.pieces) - 1]
+        # Start and end are no words, and have a part only where what they have read of the words is explained.
+        bare = [] if isinstance(method, LayerIntegratedGradients) else [0, len(found.pieces) - 1]
+        assert np.isnan(found.words.values).nonzero()[0].tolist() == bare
         assert np.nanmax(np.abs(found.words.values)) > 0
         assert count == found.passes == passes(method, (4, 4), len(found.pieces) - 2)
 
@@ -205,7 +207,30 @@ def test_towers_without_cls_with_registers_and_with_a_pooling_head_are_explained
     assert found.words.values is not None
     assert found.picture.values.shape in ((4, 4), (32, 32))
     assert found.pieces == ("red", "cat", "here", "</s>")
-    assert np.isnan(found.words.values).tolist() == [False, False, False, True]
+    end = not isinstance(method, LayerIntegratedGradients)
+    assert np.isnan(found.words.values).tolist() == [False, False, False, end]
+
+
+@pytest.mark.parametrize("kind", ["", "mean", "registers"])
+def test_a_layers_parts_add_up_with_the_tokens_that_have_no_place_on_the_picture(
+    clip: LoadedModel, service: Service, scene: Upload, kind: str
+) -> None:
+    look = service.look("clip-scenes", scene.image)
+    if kind:
+        model = foreign(clip, kind)
+        embedding = model.encode_image(model.preprocess(scene.image)[0][None])
+        look = replace(look, model=model, embedding=embedding)
+    found, _ = explained(look, scene.image, LayerIntegratedGradients(32), "red cat here")
+    for scores in (found.picture, found.words):
+        assert scores.values is not None
+        assert scores.gap is not None
+        gap, wanted = scores.gap
+        assert float(scores.values.sum()) + (scores.aside or 0.0) == pytest.approx(wanted + gap, abs=1e-5)
+    assert found.words.aside is None
+    assert (found.picture.aside is None) is (kind == "mean"), "a tower without CLS sets nothing aside"
+    if kind == "":
+        assert found.picture.aside
+        assert abs(found.picture.aside) > 1e-4
 
 
 def test_a_tower_without_attention_says_why_and_the_text_is_still_explained(
@@ -289,6 +314,16 @@ def test_a_side_that_cannot_be_explained_ends_a_run_with_the_passes_that_were_ma
     ended = [ready.index((count, 0)) for count in range(1, 5)] + [ready.index((4, 1))]
     assert all(states[at].made < states[at].total for at in ended), "it says that it is done when it is"
     assert ready[-1] == (4, 2)
+
+
+def test_a_model_that_reads_no_text_is_named_before_the_other_one_is_run(
+    clip: LoadedModel, service: Service, scene: Upload
+) -> None:
+    unread = replace(clip, name="unread", title="Unread", tokenizer=NoTokenizer(290, 16))
+    service.registry.bring("unread", Entry("Unread", None, None), unread)
+    names = ("diffclip-scenes", "unread")
+    with pytest.raises(StudioError, match=r"^Unread: .*no tokenizer here"):
+        next(explain_all(service, scene, names, ["a cat"], Relevance(), control=True))
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)

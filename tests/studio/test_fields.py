@@ -8,7 +8,7 @@ import pytest
 
 from models import StudioError
 from studio.explain_all import IG, RELEVANCE, method_of
-from studio.fields import number_slider
+from studio.fields import layer_to_show, number_slider
 from studio.filled import filled, filled_whole
 from studio.service import Service
 from studio.sparsity_view import Controls, segment_shown, show_sparsity
@@ -73,3 +73,13 @@ def test_sparsity_says_how_many_keys_can_be_kept(service: Service, scene: Upload
     asked = controls(match="both have top-k's support", keep=keep)
     shown = next(show_sparsity(service, scene, NAMES, asked))
     assert all(said in panel.message for panel in shown.strip.panels)
+
+
+@pytest.mark.parametrize(
+    ("asked", "depths", "shown"),
+    [(64, (6, 12), (11, 5)), (9, (6, 12), (11, 9)), (3, (6, 6), (5, 3)), (64, (0, 4), (3, 3)), (2, (0, 0), (0, 0))],
+)
+def test_a_layer_slider_that_nobody_moved_stands_at_the_last_layer_that_all_models_have(
+    asked: int, depths: tuple[int, ...], shown: tuple[int, int]
+) -> None:
+    assert layer_to_show(asked, depths) == shown

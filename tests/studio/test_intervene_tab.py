@@ -6,9 +6,10 @@ import pytest
 from studio.examples import Example
 from studio.looked_at import RUNS_LONG, RUNS_MODEL, choose_what_is_looked_at
 from studio.service import Service
-from studio.tabs.intervene import intervene_tab
+from studio.tabs.intervene import intervene_tab, need_other
 from studio.tabs.text import text_tab
 from studio.turns import MOST_IN_LINE
+from studio.upload import Upload
 
 
 @pytest.fixture
@@ -42,13 +43,32 @@ def test_the_chosen_head_stays_where_one_of_the_models_has_it(demo: gr.Blocks, a
         names = [getattr(block, "elem_id", None) for block in fill.inputs]
         assert names[-1] == "intervene-head"
         assert fill.fn is not None
-        *_, head = fill.fn("clip-scenes", "diffclip-scenes", None, None, 1.0, asked)
+        *_, layer, head = fill.fn("clip-scenes", "diffclip-scenes", None, None, 1.0, asked)
+        assert layer.value == 1
         assert [name for name, _ in head.choices] == ["mean", "0", "1", "2", "3"]
         assert head.value == kept
 
 
+def test_another_picture_is_named_kept_and_held_against_that_of_a_link(
+    demo: gr.Blocks, service: Service, scene: Upload, examples: tuple[Example, ...]
+) -> None:
+    (keep,) = [fn.fn for fn in demo.fns.values() if fn.fn and fn.name == "keep_other"]
+    (choose,) = [fn.fn for fn in demo.fns.values() if fn.fn and fn.name == "choose_other"]
+    assert keep is not None
+    assert choose is not None
+    assert keep(scene, "", "") == (scene.token, "")
+    assert service.pictures.find(scene.token) is scene, "a link to it finds it"
+    wanted, asked = "0" * 32, need_other("0" * 32)
+    token, said = keep(scene, wanted, asked)
+    assert (token, f"{scene.token}…, the link’s is {wanted}…" in said) == (scene.token, True)
+    assert keep(scene, scene.token, said) == (scene.token, ""), "a link is answered once"
+    _, token, said = choose(0, scene.token, need_other(scene.token))
+    assert (token, said) == (examples[0].token, "This is the picture of the link, whose A2 is taken.")
+    assert keep(None, "", "") == ("", "")
+
+
 def test_no_event_of_these_tabs_is_public_and_no_connection_is_held_open(demo: gr.Blocks) -> None:
-    ours = {"fill", "run_edits", "run_opened", "sweep", "read", "read_opened", "choose_other"}
+    ours = {"fill", "run_edits", "run_opened", "sweep", "read", "read_opened", "choose_other", "keep_other"}
     assert {fn.api_visibility for fn in demo.fns.values() if fn.fn and fn.name in ours} == {"private"}
     assert demo.get_config_file()["connect_heartbeat"] is False
 

@@ -54,9 +54,10 @@ def test_lambda_zero_leaves_no_negative_mass(service: Service, scene: Upload) ->
 
 def test_a_layer_of_ablated_heads_reads_nothing_and_its_shares_are_undefined(service: Service, scene: Upload) -> None:
     change = Change(TowerChange(off=tuple((1, head) for head in range(4))))
-    _, after, _ = panels_of(outcome_of(service, scene, change, "clip-scenes"), MapChoice(1))
+    _, after, moved = panels_of(outcome_of(service, scene, change, "clip-scenes"), MapChoice(1))
     assert not after.values.any()
     assert {fact.label: fact.value for fact in after.facts}["in object"] == "–"
+    assert {fact.label: fact.value for fact in moved.facts}["cosine of rows"] == "–"
 
 
 def test_a_map_that_does_not_exist_says_why_and_is_no_map(service: Service, scene: Upload) -> None:

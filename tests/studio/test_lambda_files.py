@@ -39,7 +39,7 @@ RIGHT = {"axis": "steps", "terms": True, "layer": 1, "hidden": []}
 def taken(service: Service, runs: tuple[Run, ...], **style: Any) -> dict[str, bytes]:
     """The files, as a page gets them that was given their token."""
     _, kept, settings = taken_runs(runs)
-    token = service.strips.keep("token", kept, None, settings)
+    token = service.results.keep("token", kept, None, settings)
     answer = take_strip_server(service)({"token": token, **style})
     assert answer.get("name") == "lambda.zip", answer
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(answer["data"]))) as archive:
@@ -151,6 +151,13 @@ def test_without_a_log_the_last_values_are_dots_with_their_layers(folders: tuple
     assert {(line["step"], line["samples"]) for line in lines} == {("", "")}
 
 
+def test_a_log_of_one_step_is_drawn_as_dots(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "short.jsonl"
+    path.write_text('{"step": 3, "samples": 24, "lambda": {"vision": [0.8, 0.9]}}\n')
+    (plot,) = lambda_chart(LambdaRuns(runs_of(service, [], [path], [])), LambdaStyle("steps")).plots
+    assert [(mark.sign, mark.x, mark.y) for mark in plot.marks] == [("dot", 3, 0.8), ("dot", 3, 0.9)]
+
+
 def test_a_log_that_is_missing_or_another_gets_a_sentence(
     service: Service, runs: tuple[Run, ...], uploaded: Path, sources: dict[str, str], tmp_path: Path
 ) -> None:
@@ -229,7 +236,7 @@ def test_wrong_choices_get_a_sentence(
     service: Service, runs: tuple[Run, ...], asked: dict[str, Any], said: str
 ) -> None:
     _, kept, settings = taken_runs(runs)
-    token = service.strips.keep("token", kept, None, settings)
+    token = service.results.keep("token", kept, None, settings)
     answer = take_strip_server(service)({"token": token, **asked})
     assert set(answer) == {"error"}
     assert said in answer["error"]
@@ -243,7 +250,7 @@ def test_the_page_gets_a_name_for_its_runs_and_none_where_nothing_has_a_lambda(
     draw = next(fn.fn for fn in demo.fns.values() if fn.name == "draw_lambdas" and fn.fn)
     value = draw(*NAMES, ["gone"], None, "")
     assert value["taken"] == [0, 1]
-    kept = service.strips.find(value["take"])
+    kept = service.results.find(value["take"])
     assert [run.title for run in kept.result.runs] == ["CLIP, tiny", "DiffCLIP, tiny"]  # type: ignore[attr-defined]
     assert kept.result.nbytes > 5 * 5 * 8
     assert draw(NAMES[0], NAMES[0], [], None, "")["take"] == ""

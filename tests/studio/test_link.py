@@ -1,7 +1,8 @@
 """A link is read back as it was written; what it cannot mean is left out with a sentence."""
 
+from models import LoadedModel
 from studio.asked import LONGEST_TEXT
-from studio.link import Link, read_link
+from studio.link import Link, beyond, read_link
 
 TOKEN = "0123456789abcdef" * 2
 MODELS = ("clip-scenes", "a.b/own.model:x")
@@ -19,6 +20,8 @@ def test_a_whole_link_is_read() -> None:
         ("right", MODELS[1]),
         ("p", "a1.mean.clip-scenes"),
         ("p", "weights.3.own.a.b/own.model:x"),
+        ("p", "relevance.mean.own.control.clip-scenes"),
+        ("p", "relevance.mean.control.clip-scenes"),
         ("layer", "5"),
         ("query", "2.11.a.b/own.model:x"),
         ("direction", "read by"),
@@ -38,6 +41,8 @@ def test_a_whole_link_is_read() -> None:
         "panels": [
             {"model": MODELS[0], "kind": "a1", "head": "mean"},
             {"model": MODELS[1], "kind": "weights", "head": 3, "own": True},
+            {"model": MODELS[0], "kind": "relevance", "head": "mean", "own": True, "control": True},
+            {"model": MODELS[0], "kind": "relevance", "head": "mean", "control": True},
         ],
         "layer": 5,
         "query": [2, 11, MODELS[1]],
@@ -136,3 +141,30 @@ def test_a_link_of_very_many_panels_that_are_not_here_is_told_in_a_few_sentences
     link = read(*[("p", f"weights.0.gone-{number}") for number in range(900)])
     assert link.state == {}
     assert len(link.remarks) == 5
+
+
+def test_only_relevance_has_a_control_that_is_asked_for() -> None:
+    link = read(("p", "a1.0.control.clip-scenes"))
+    assert link.remarks == (
+        "The link's panel “a1.0.control.clip-scenes” cannot be shown here: its model or map is not here.",
+    )
+
+
+def test_what_the_models_of_a_link_do_not_have_is_told(clip: LoadedModel, diffclip: LoadedModel) -> None:
+    models = {"clip-scenes": clip, "a.b/own.model:x": diffclip}
+    layers, heads = clip.vision.layers, clip.vision.heads
+    good = (
+        ("layer", f"{layers - 1}"),
+        ("p", f"a1.{diffclip.vision.heads - 1}.{MODELS[1]}"),
+        ("p", "weights.mean.clip-scenes"),
+    )
+    assert beyond(read(*good, ("query", "0.0.clip-scenes")), models) == []
+    wrong = (("layer", "77"), ("from", "8"), ("p", f"weights.{heads}.clip-scenes"), ("p", "a1.mean.clip-scenes"))
+    assert beyond(read(*wrong, ("query", "99.0.clip-scenes")), models) == [
+        f"The link's layer 77 is past the last one of these models: shown is {layers - 1}.",
+        f"The link's from 8 is past the last one of these models: shown is {layers - 1}.",
+        f"The link's head {heads} does not exist in {clip.title}: shown is the mean over heads.",
+        f"The link's map a1 does not exist in {clip.title}, which has one map: shown is A.",
+        f"The link's query 99.0 is no patch of {clip.title}, which has 4 × 4: shown is CLS.",
+    ]
+    assert beyond(read(*wrong), {}) == [], "models that are not here are told as such"

@@ -9,7 +9,9 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from models import LoadedModel
-from studio.tab_link import Below, Edits, read_settings, written
+from studio.examples import load_examples
+from studio.tab_link import Below, Edits, Named, read_settings, written
+from studio.tabs.intervene import need_other
 from studio.tabs.linked import HELD, TABS, WAITS, linked_components
 from studio.ui import build_app
 from studio.view_link import VIEWS
@@ -22,21 +24,30 @@ def demo(folders: tuple[Path, Path]) -> gr.Blocks:
     return build_app(folders)
 
 
+def answered(demo: gr.Blocks, query: str, picture: object = "a picture") -> dict[Any, Any]:
+    """What each component becomes by an address."""
+    (handler,) = [fn.fn for fn in demo.fns.values() if fn.name == "open_settings" and fn.fn]
+    return handler(picture, *NAMES, SimpleNamespace(query_params=QueryParams(query)))
+
+
+def of_id(answer: dict[Any, Any], elem_id: str) -> Any:
+    (found,) = [value for component, value in answer.items() if component.elem_id == elem_id]
+    return found
+
+
 def opened(demo: gr.Blocks, query: str, picture: object = "a picture") -> tuple[dict[str, Any], str, str]:
     """What an address makes of the page: fields by their keys, the tab, and what is said."""
-    (handler,) = [fn.fn for fn in demo.fns.values() if fn.name == "open_settings" and fn.fn]
-    answer = handler(picture, *NAMES, SimpleNamespace(query_params=QueryParams(query)))
+    answer = answered(demo, query, picture)
     keys = {each.component: each.field.key for each in linked_components(demo)}
     values = {keys[component]: value for component, value in answer.items() if component in keys}
     (tabs,) = [block for block in demo.blocks.values() if isinstance(block, gr.Tabs)]
-    (line,) = [update for component, update in answer.items() if component not in keys and component is not tabs]
-    return values, answer[tabs]["selected"] if tabs in answer else "", line["said"]
+    return values, answer[tabs]["selected"] if tabs in answer else "", of_id(answer, "address-said")["said"]
 
 
 def test_what_a_field_is_by_default_is_read_back_as_that(demo: gr.Blocks) -> None:
     assert len(linked_components(demo)) == len(HELD)
     for each in linked_components(demo):
-        if isinstance(each.field.rule, Below | Edits):
+        if isinstance(each.field.rule, Below | Edits | Named):
             continue
         usual = each.field.default
         texts = [written(value) for value in usual] if isinstance(usual, list) else [written(usual)]
@@ -99,6 +110,43 @@ def test_what_cannot_be_is_left_out_and_told(demo: gr.Blocks) -> None:
     assert WAITS not in said
 
 
+def test_keys_that_were_left_out_go_from_the_address(demo: gr.Blocks) -> None:
+    wrong = ["tab", "explain.strip.drawing", "sparsity.layer", "explain.method", "intervene.left", "intervene.other"]
+    query = "&".join(["sparsity.alpha=1.3", "text.layer=0", *(f"{key}=jet" for key in wrong)])
+    assert sorted(of_id(answered(demo, query), "address-said")["gone"]) == sorted(wrong)
+    assert of_id(answered(demo, "right=gone&intervene.right=vision.lam.0.0.5"), "address-said")["gone"] == [
+        "intervene.right"
+    ]
+
+
+def test_another_picture_of_an_address_is_taken_where_it_is_here_and_asked_for_where_it_is_not(demo: gr.Blocks) -> None:
+    scene = load_examples()[1]
+    answer = answered(demo, f"intervene.other={scene.token}")
+    assert of_id(answer, "intervene-other") == str(scene.picture)
+    assert of_id(answer, "intervene-other-token") == scene.token
+    assert (of_id(answer, "intervene-other-need"), of_id(answer, "address-said")["said"]) == ("", WAITS)
+    answer = answered(demo, f"intervene.other={'0' * 32}")
+    assert of_id(answer, "intervene-other") is None
+    assert of_id(answer, "intervene-other-token") == "0" * 32, "the address keeps it"
+    asked = need_other("0" * 32)
+    assert of_id(answer, "intervene-other-need") == asked
+    assert of_id(answer, "address-said")["said"] == f"{WAITS} {asked}"
+
+
+def test_layers_and_heads_of_drawings_are_held_against_those_of_the_models(
+    demo: gr.Blocks, clip: LoadedModel, diffclip: LoadedModel
+) -> None:
+    last = max(clip.vision.layers, clip.text.layers) - 1
+    heads = [f"text.maps.head-{at}={model.text.heads}" for at, model in enumerate((clip, diffclip))]
+    assert opened(demo, "&".join([f"lambda.chart.layer={last}", *heads])) == ({}, "", "")
+    said = opened(demo, f"lambda.chart.layer={last + 1}&text.maps.head-1={diffclip.text.heads + 1}")[2]
+    assert f"lambda.chart.layer “{last + 1}” is left out: it is not a whole number from 0 to {last}." in said
+    assert f"it is not a whole number from 0 to {diffclip.text.heads}." in said
+    assert opened(demo, "lambda.chart.hidden=clip-scenes&lambda.chart.hidden=gone")[2] == (
+        "The link's lambda.chart.hidden “gone” is left out: it is not here."
+    )
+
+
 def test_edits_of_a_model_that_is_not_here_are_not_made_to_another(demo: gr.Blocks) -> None:
     values, _, said = opened(demo, "right=gone&intervene.right=vision.lam.0.0.5")
     assert values == {}
@@ -110,6 +158,7 @@ def test_a_tab_that_is_opened_by_an_address_says_what_compare_says(demo: gr.Bloc
     assert token in opened(demo, f"tab=text&picture={token}", picture=None)[2]
     assert opened(demo, f"tab=text&picture={token}") == ({}, "text", "")
     assert "“gone” is not here" in opened(demo, "tab=text&left=gone")[2]
+    assert "layer 77 is past the last one of these models: shown is 2." in opened(demo, "tab=text&layer=77")[2]
 
 
 def test_server_folders_logs_and_masks_are_in_no_address(demo: gr.Blocks) -> None:

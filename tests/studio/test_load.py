@@ -63,7 +63,8 @@ def values_of(answer: dict[str, Any]) -> dict[str, np.ndarray]:
     shape, found = (len(answer["slots"]), answer["queries"], answer["keys"]), {}
     for kind, each in answer["maps"].items():
         steps = np.frombuffer(base64.b64decode(each["steps"]), "<i2").reshape(shape)
-        found[kind] = steps * np.frombuffer(base64.b64decode(each["top"]), "<f4").reshape(*shape[:2], 1) / 32767.0
+        top = np.frombuffer(base64.b64decode(each["top"]), "<f4").reshape(*shape[:2], 1)
+        found[kind] = np.sign(steps) * (steps / 32767.0) ** 2 * top
     return found
 
 

@@ -2,9 +2,11 @@
 
 import re
 
+import torch
+
 from studio.changes import Change, TowerChange
 from studio.intervening import Outcome, Refused, run_changed
-from studio.outcome import outcome_html, probabilities, ranks_table
+from studio.outcome import outcome_html, probabilities, rank, ranks_table
 from studio.service import Service
 from studio.upload import Upload
 from studio.zeroshot import parse_prompts
@@ -72,14 +74,22 @@ def test_the_ranks_that_are_taken_away_are_those_of_the_cards(service: Service, 
     assert [row["class"] for row in rows] == ["cat", "dog", "apple"] * 2
     for row, prompt, outcome in zip(rows, prompts * 2, [both[0]] * 3 + [both[1]] * 3, strict=True):
         at, pair = prompts.index(prompt), probabilities(outcome)
-        assert (row["model"], row["text"]) == (outcome.model.title, prompt.text)
+        assert (row["model"], row["title"], row["text"]) == (both.index(outcome), outcome.model.title, prompt.text)
+        # One model on both sides is told apart by what was changed.
+        assert row["edits"] == ("; ".join(outcome.words) or "no edit")
         assert (row["probability_before"], row["probability_after"]) == (pair[0][at], pair[1][at])
         assert row["cosine_after"] == float(outcome.after.cosine[at])
         assert row["rank_after"] == 1 + sum(chance > pair[1][at] for chance in pair[1])
         assert row["picture_before_after"] == outcome.moved
     assert rows[5]["cosine_before"] != rows[5]["cosine_after"]
     alone = ranks_table(*outcomes(service, scene, "cat")).rows
-    assert [row[5:9] for row in alone] == [(None,) * 4] * 2
+    assert [row[7:11] for row in alone] == [(None,) * 4] * 2
+
+
+def test_texts_that_a_model_reads_alike_have_the_same_rank() -> None:
+    cosine = torch.tensor([0.2, 0.2 + 6e-8, 0.1, 0.3, 0.2 - 6e-8])
+    assert [rank(cosine, index) for index in range(5)] == [2, 2, 5, 1, 2]
+    assert rank(torch.tensor([0.2, 0.2 + 1e-5]), 0) == 2
 
 
 def test_without_classes_the_edits_are_told_all_the_same(service: Service, scene: Upload) -> None:

@@ -37,6 +37,23 @@ def looks(service: Service, scene: Upload) -> tuple[Look, Look]:
     return service.look(left, scene.image), service.look(right, scene.image)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1.5])
+def test_a_subtracted_map_has_the_numbers_of_its_size_whatever_the_sign_of_lambda(
+    looks: tuple[Look, Look], alpha: float
+) -> None:
+    look = looks[1]
+    layer = look.recording[1]
+    assert layer.lam is not None
+    run = read_out(look, Asked(alpha))
+    flipped = replace(run, recording={1: replace(layer, lam=-layer.lam)})  # type: ignore[arg-type]
+    _, plain, _ = sparsity_panels(run, 1, None, None, look.objects)
+    _, added, _ = sparsity_panels(flipped, 1, None, None, look.objects)
+    assert (added.values == -plain.values).all()
+    assert added.facts == plain.facts
+    assert (plain.badges, added.badges) == ((), ("λ < 0: added",))
+    assert [fact.label for fact in added.facts] == ["support", "zeros", "entropy", "in object", "AUROC"]
+
+
 @pytest.mark.parametrize("source", ["qk", "qq", "kk", "qq+kk"])
 @pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
 def test_a_readout_is_the_map_of_the_unmodified_run(looks: tuple[Look, Look], source: str, alpha: float) -> None:
@@ -218,6 +235,20 @@ def test_the_sweep_of_a_difference_has_a_curve_with_a2_shuffled(looks: tuple[Loo
     assert "DiffCLIP, tiny: A2 shuffled" in {trace.name for trace in chart_figure(alpha_chart([curves], [])).data}
     *_, plain = sweep_alpha(looks[0], "qk", 1, 0, (2, 1), None, alphas=(1.0,))
     assert set(plain.numbers) == set(SWEPT)
+
+
+@pytest.mark.parametrize("patch", [(2, 1), None])
+def test_the_sweep_holds_entmax_against_the_random_keys_that_stand_below_the_maps(
+    looks: tuple[Look, Look], patch: tuple[int, int] | None
+) -> None:
+    for look, panel in zip(looks, (0, 2), strict=True):
+        *_, curves = sweep_alpha(look, "qk", 1, None, patch, look.objects, alphas=(1.5, 2.0))
+        for step, alpha in enumerate(curves.alphas):
+            panels = sparsity_panels(read_out(look, Asked(alpha)), 1, None, patch, look.objects)
+            numbers = {fact.label.partition(",")[0]: fact.numbers[0] for fact in panels[panel].facts}
+            swept = curves.numbers["random keys"][step]
+            found = [swept.support, swept.zeros, swept.entropy, swept.inside, swept.auroc]
+            assert found == pytest.approx(list(numbers.values()))
 
 
 def test_the_sweep_begins_at_softmax_for_every_rule_and_falls_in_support(looks: tuple[Look, Look]) -> None:

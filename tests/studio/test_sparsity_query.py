@@ -17,15 +17,20 @@ from studio.uploads import Upload
 FINE, COARSE = "diffclip-vision-scenes", "clip-scenes"
 
 
-@pytest.fixture
-def moved(folders: tuple[Path, Path], examples: tuple[Example, ...], scene: Upload) -> Callable[..., tuple[Any, Any]]:
-    """Of a query, the model that it was chosen for and the one that is chosen now: the query's field, and its model."""
-    service = Service((FINE, folders[0]), examples)
+def bounds_of(service: Service, examples: tuple[Example, ...]) -> Callable[..., Any]:
+    """What brings the tab's fields to the models that are chosen."""
     with gr.Blocks(analytics_enabled=False) as demo:
         looked_at = choose_what_is_looked_at(service, examples)
         with gr.Tab("Sparsity") as tab:
             sparsity_tab(looked_at, service, tab, examples)
-    bounds = next(fn.fn for fn in demo.fns.values() if fn.name == "bounds" and fn.fn)
+    return next(fn.fn for fn in demo.fns.values() if fn.name == "bounds" and fn.fn)
+
+
+@pytest.fixture
+def moved(folders: tuple[Path, Path], examples: tuple[Example, ...], scene: Upload) -> Callable[..., tuple[Any, Any]]:
+    """Of a query, the model that it was chosen for and the one that is chosen now: the query's field, and its model."""
+    service = Service((FINE, folders[0]), examples)
+    bounds = bounds_of(service, examples)
 
     def move(query: str, before: str, now: str, picture: Upload | None = scene) -> tuple[Any, Any]:
         *_, field, model = bounds(picture, now, COARSE, 0, query, before)
@@ -60,3 +65,16 @@ def test_a_patch_that_its_model_does_not_have_becomes_cls_with_a_word(
     assert moved("99, 0", FINE, COARSE) == ("CLS", COARSE)
     assert len(said) == 1
     assert said[0].startswith("The query is CLS again.")
+
+
+def test_the_first_view_is_of_the_last_layer_that_both_models_have(
+    folders: tuple[Path, Path], examples: tuple[Example, ...]
+) -> None:
+    service = Service((FINE, folders[0]), examples)
+    bounds = bounds_of(service, examples)
+    deep, flat = (service.model(name).vision.layers for name in (FINE, COARSE))
+    assert deep > flat
+    for names in ((FINE, COARSE), (COARSE, FINE)):
+        layers = {at: bounds(None, *names, at, "CLS", names[0])[0] for at in (64, deep - 1, 0)}
+        assert {at: slider.value for at, slider in layers.items()} == {64: flat - 1, deep - 1: deep - 1, 0: 0}
+        assert {slider.maximum for slider in layers.values()} == {deep - 1}

@@ -79,3 +79,15 @@ def test_pages_that_are_gone_are_forgotten() -> None:
         stops.stop(1.0, page(str(number)))
     assert not stops.asked(0.5, page("4"))
     assert stops.asked(0.5, page("5"))
+
+
+def test_what_stops_all_runs_stops_each_and_its_own_stop_no_other() -> None:
+    changes = Stops()
+    first, second = Stops(changes), Stops(changes)
+    changes.stop(20.0, page("a"))
+    assert first.asked(20.0, page("a"))
+    assert second.asked(20.0, page("a"))
+    assert not first.asked(20.1, page("a"))
+    assert not first.asked(10.0, page("b"))
+    first.stop(30.0, page("a"))
+    assert not second.asked(25.0, page("a"))

@@ -4,7 +4,20 @@ from typing import Any
 
 import pytest
 
-from studio.tab_link import MOST_TEXT, Below, Edits, Field, OneOf, Rule, SomeOf, Within, Words, read_settings, written
+from studio.tab_link import (
+    MOST_TEXT,
+    Below,
+    Edits,
+    Field,
+    Named,
+    OneOf,
+    Rule,
+    SomeOf,
+    Within,
+    Words,
+    read_settings,
+    written,
+)
 
 
 def read(rule: Rule, *texts: str, count: int = 0) -> tuple[Any, tuple[str, ...]]:
@@ -29,6 +42,7 @@ def read(rule: Rule, *texts: str, count: int = 0) -> tuple[Any, tuple[str, ...]]
         (Below(("mean",)), ["mean"], "mean"),
         (Words(), [""], ""),
         (Words(), ["a cat\na dog"], "a cat\na dog"),
+        (Named(), ["0a" * 16], "0a" * 16),
         (Edits(), ["vision.lam.0.0.5"], "vision.lam.0.0.5"),
     ],
 )
@@ -51,6 +65,8 @@ def test_what_a_field_can_be_is_read(rule: Rule, texts: list[str], value: Any) -
         (Below(("mean",)), ["-1"], "mean or a whole number from 0 to 3"),
         (Below(("mean",)), ["٣"], "mean or a whole number from 0 to 3"),
         (Words(), ["a" * (MOST_TEXT + 1)], f"at most {MOST_TEXT} characters"),
+        (Named(), ["0A" * 16], "the sha256 of a picture as this page writes it"),
+        (Named(), ["0a" * 15], "the sha256 of a picture as this page writes it"),
         (Edits(), ["_" * (MOST_TEXT + 1)], f"at most {MOST_TEXT} characters"),
     ],
 )
@@ -71,6 +87,9 @@ def test_keys_of_others_and_settings_without_a_value_are_left_alone() -> None:
     settings = read_settings([("duel.depth", "x"), ("p", "a1"), ("duel.steps", ""), ("tab", "")], fields)
     assert settings.values == {}
     assert settings.remarks == ()
+    assert settings.left_out == ()
+    wrong = read_settings([("duel.steps", "9"), ("duel.steps", "99"), ("tab", "b")], fields)
+    assert (wrong.left_out, wrong.values) == (("duel.steps",), {"tab": "b"})
 
 
 def test_of_a_setting_that_is_named_twice_the_last_one_counts() -> None:

@@ -21,8 +21,10 @@ from studio.duel import DIFFERENCE, RANDOM, SHUFFLED
 from studio.examples import Example
 from studio.recipe import Picture
 from studio.redraw_tab import redraw_tab
+from studio.render.chart_figure import chart_figure
+from studio.render.shapes import Clip
+from studio.result_store import new_token
 from studio.service import Service
-from studio.strip_store import new_token
 from studio.sweeping import lambda_asked
 from studio.tab_recipe import Settings, read_tab_recipe
 from studio.tab_settings import alpha_sweep_settings, lambda_sweep_settings, picture_of
@@ -94,7 +96,16 @@ def test_areas_of_a_duel_stand_beside_those_of_random_orders_and_of_a2_shuffled(
 def test_numbers_of_a_sweep_stand_beside_those_of_its_control(service: Service, scene: Upload) -> None:
     chart, settings = over_lambda(service, scene)
     assert settings.models == (NAMES[1],), "the model without λ has no part in it"
-    lines = lines_of(taken(service, scene, (chart, settings)))
+    files = taken(service, scene, (chart, settings))
+    *lines, without = lines_of(files)
+    (unswept,) = read(files).settings.unswept  # type: ignore[union-attr]
+    assert unswept.model == NAMES[0]
+    assert unswept.why.startswith("CLIP, tiny has no λ to sweep in its vision tower")
+    assert {key: text for key, text in without.items() if text} == {
+        "tower": "vision",
+        "measure": f"not swept: {unswept.why}",
+    }
+    assert "CLIP, tiny has no λ to sweep" in files["figure.svg"].decode()
     with_class = [line for line in lines if line["class"] == "<b>dog" and line["measure"] == "probability"]
     assert [line["lambda"] for line in with_class[:3]] == ["learned", "0", "0.1"]
     assert [float(line["value"]) for line in with_class[1:]] == pytest.approx(
@@ -106,6 +117,17 @@ def test_numbers_of_a_sweep_stand_beside_those_of_its_control(service: Service, 
     assert {line["control_is"] for line in with_class[1:]} == {"A2 shuffled over the patches"}
     inside = [line for line in lines if line["measure"].startswith("mass in object")]
     assert {line["uniform_map"] for line in inside} == {"0.25"}
+
+
+def test_the_only_plot_of_a_sweep_takes_the_width_of_the_figure(service: Service, tmp_path: Path) -> None:
+    noise = np.random.default_rng(3).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    upload = Upload(Image.fromarray(noise), tmp_path / "noise.png")
+    chart, settings = over_lambda(service, upload)
+    assert len(chart.plots) == 1, "there is no mask"
+    drawn = chart_figure(chart, tab_recipe(service, picture_of(upload), settings, None))
+    (curves,) = [shape.place for shape in drawn.shapes if isinstance(shape, Clip)]
+    assert curves.w > 0.85 * drawn.width
 
 
 def test_each_alpha_stands_beside_all_it_is_held_against(service: Service, scene: Upload) -> None:
@@ -194,7 +216,7 @@ def test_a_recipe_of_curves_that_was_changed_is_refused_in_a_sentence(
 
 def test_of_curves_nothing_can_be_chosen_and_it_is_said(service: Service, scene: Upload) -> None:
     chart, settings = over_alpha(service, scene)
-    token = service.strips.keep(new_token(), chart, picture_of(scene), settings)
+    token = service.results.keep(new_token(), chart, picture_of(scene), settings)
     answer = take_strip_server(service)({"token": token, "opacity": 0.5})
     assert "'opacity': of this figure nothing can be chosen" in answer["error"]
 

@@ -26,9 +26,9 @@ from studio.public import Policy
 from studio.recipe import Picture
 from studio.redraw import recipe_file
 from studio.redraw_tab import redraw_tab
+from studio.result_store import ResultStore, new_token
 from studio.service import Service
 from studio.strip_files import CSV_COLUMNS, cell_boxes
-from studio.strip_store import StripStore, new_token
 from studio.tab_recipe import TabRecipe
 from studio.tab_settings import (
     intervene_settings,
@@ -126,6 +126,11 @@ def test_what_was_ready_when_a_run_was_stopped_draws_again(
     for made in halves:
         files = taken(service, scene, made)
         assert redraw_tab(read(files), examples, {}, sources) == files
+    with np.load(io.BytesIO(files["arrays.npz"]), allow_pickle=False) as arrays:
+        assert [name for name in arrays.files if "shuffled" in name] == ["panel1_a2_shuffled"]
+        maps = arrays["panel1_a2_shuffled"]
+    assert maps.shape == (3, 4, 4)
+    assert len(np.unique(maps, axis=0)) == 3, "each shuffle has a map of its own"
 
 
 def test_what_models_say_when_they_are_run_so_is_taken_away_as_far_as_it_was_there(
@@ -317,7 +322,7 @@ def test_a_recipe_with_more_maps_than_its_settings_give_is_told(
 )
 def test_wrong_tokens_and_types_get_a_sentence(service: Service, scene: Upload, asked: Any) -> None:
     made = sparsity(service, scene)
-    service.strips.value("right", made[0], picture_of(scene), made[1])
+    service.results.value("right", made[0], picture_of(scene), made[1])
     if isinstance(asked, dict) and asked and "token" not in asked:
         asked = {"token": "right", **asked}
     answer = take_strip_server(service)(asked)
@@ -330,12 +335,12 @@ def test_a_strip_is_had_by_its_own_token_alone_and_may_be_let_go(service: Servic
     made, other = sparsity(service, scene), intervened(service, scene)
     assert len({new_token() for _ in range(50)}) == 50
     for token, (strip, settings) in (("a", made), ("b", other)):
-        service.strips.value(token, strip, picture_of(scene), settings)
-    assert service.strips.find("a").result is made[0]
-    assert service.strips.find("b").result is other[0]
-    service.strips.value("a", other[0], picture_of(scene), other[1])
-    assert service.strips.find("a").result is other[0], "a run's later maps take the place of its earlier ones"
-    small = StripStore(made[0].nbytes + 20_000)
+        service.results.value(token, strip, picture_of(scene), settings)
+    assert service.results.find("a").result is made[0]
+    assert service.results.find("b").result is other[0]
+    service.results.value("a", other[0], picture_of(scene), other[1])
+    assert service.results.find("a").result is other[0], "a run's later maps take the place of its earlier ones"
+    small = ResultStore(made[0].nbytes + 20_000)
     small.value("a", made[0], picture_of(scene), made[1])
     small.value("b", made[0], picture_of(scene), made[1])
     assert small.find("b").result is made[0]
@@ -345,7 +350,7 @@ def test_a_strip_is_had_by_its_own_token_alone_and_may_be_let_go(service: Servic
 
 def test_where_no_panel_has_a_map_the_reason_is_the_answer(service: Service, scene: Upload) -> None:
     strip, settings = sparsity(service, scene, replace(SET, layer=9))
-    service.strips.value("none", strip, picture_of(scene), settings)
+    service.results.value("none", strip, picture_of(scene), settings)
     assert "has no layer 9" in take_strip_server(service)({"token": "none"})["error"]
 
 

@@ -39,7 +39,7 @@ def read(service: Service, prompts: tuple[str, ...] = PROMPTS, layer: int = 1) -
 
 def taken(service: Service, made: tuple[TokenMaps, TextSettings], **style: Any) -> dict[str, bytes]:
     """The files, as a page gets them that was given their token."""
-    token = service.strips.keep("token", made[0], None, made[1])
+    token = service.results.keep("token", made[0], None, made[1])
     answer = take_strip_server(service)({"token": token, **style})
     assert answer.get("name") == "text.zip", answer
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(answer["data"]))) as archive:
@@ -145,7 +145,7 @@ def test_a_model_without_a_tokenizer_keeps_its_sentence_and_one_without_any_map_
 )
 def test_wrong_choices_get_a_sentence(service: Service, asked: dict[str, Any], said: str) -> None:
     maps, settings = read(service)
-    token = service.strips.keep("token", maps, None, settings)
+    token = service.results.keep("token", maps, None, settings)
     answer = take_strip_server(service)({"token": token, **asked})
     assert set(answer) == {"error"}
     assert said in answer["error"]
@@ -170,10 +170,10 @@ def test_the_page_gets_a_name_for_what_it_shows_and_none_where_there_is_no_map(
     reads = [fn.fn for fn in demo.fns.values() if fn.name == "read" and fn.fn]
     _, value = reads[0](*NAMES, "a cat\na dog", 1)
     assert value["taken"] == [0, 1]
-    kept = service.strips.find(value["take"])
+    kept = service.results.find(value["take"])
     assert (kept.picture, kept.settings) == (None, TextSettings(("a cat", "a dog"), NAMES, 1))
     _, other = reads[0](NAMES[0], "gone", "a cat", 0)
     assert other["taken"] == [0]
-    assert service.strips.find(other["take"]).settings.models == NAMES[:1]
+    assert service.results.find(other["take"]).settings.models == NAMES[:1]
     assert len(other["rows"]) == 2, "the page still says why the other has none"
     assert reads[0]("gone", "gone", "a cat", 0)[1]["take"] == ""

@@ -58,10 +58,41 @@ def test_bad_lines_are_counted_and_the_rest_is_kept(tmp_path: Path) -> None:
     bad += ['{"samples": 9, "lambda": {"vision": [1e300]}}', '{"samples": true}', "[" * 100_000]
     bad += ['{"samples": 9, "lambda": {"vision": [0.8]}, "lambda_terms": {"vision": [[1]]}}']
     bad += ['{"samples": 9, "lambda": {"vision": [0.8, 0.8]}, "lambda_terms": {"vision": [[1, 1]]}}']
-    log = read_log(write_log(tmp_path, good, *bad, "", good))
+    log = read_log(write_log(tmp_path, good, *bad, "", good | {"step": 2}))
     assert log.bad_lines == len(bad)
     assert len(log.towers["text"].samples) == 2
     assert log.towers["text"].terms is None
+
+
+def test_a_log_that_goes_back_to_an_earlier_step_counts_from_there(tmp_path: Path) -> None:
+    def line(step: int, value: float) -> dict:
+        return {"step": step, "samples": 8 * step, "lambda": {"vision": [value]}}
+
+    path = write_log(tmp_path, *(line(step, 0.8) for step in range(1, 7)), *(line(step, 0.9) for step in range(4, 9)))
+    vision = read_log(path).towers["vision"]
+    assert vision.steps == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert vision.lam == ((0.8,),) * 3 + ((0.9,),) * 5
+    assert (
+        "goes back to an earlier step; of what it holds twice the last counts, and 3 lines"
+        in run_of_log("run", "A run", path, ()).said
+    )
+    bare = [{key: value for key, value in line(step, 0.8).items() if key != "step"} for step in (1, 2, 2, 1, 3)]
+    assert read_log(write_log(tmp_path, *bare)).towers["vision"].samples == (8, 8, 24)
+
+
+def test_a_log_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"step": 1, "samples": 8}\r\n{"step": 2, "samples": 16}\r\n')
+    log = read_log(path)
+    assert (log.bad_lines, log.last) == (0, (2, 16))
+
+
+def test_a_folder_that_is_named_in_two_ways_is_one_run(folders, tmp_path: Path) -> None:
+    shutil.copytree(folders[1], tmp_path / "run" / "checkpoint")
+    (tmp_path / "run" / "checkpoint" / "log.jsonl").rename(tmp_path / "run" / "log.jsonl")
+    service = Service(folders, (), policy=Policy(False, roots=(tmp_path,)))
+    found = runs_of(service, ["clip-scenes"], [], ["run", "run/", "run/log.jsonl", "run/checkpoint"])
+    assert [run.title for run in found] == [service.title("clip-scenes"), "run"]
 
 
 def test_what_is_no_log_is_told(tmp_path: Path) -> None:
@@ -69,7 +100,7 @@ def test_what_is_no_log_is_told(tmp_path: Path) -> None:
         read_log(write_log(tmp_path, "hello", "<html>"))
     with (tmp_path / "large.jsonl").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(StudioError, match="at most 20 MB are read"):
+    with pytest.raises(StudioError, match=r"has 20\.1 MB, and logs of at most 20 MB are read"):
         read_log(tmp_path / "large.jsonl")
     with pytest.raises(StudioError, match=r"none.jsonl cannot be read"):
         read_log(tmp_path / "none.jsonl")
@@ -179,6 +210,10 @@ def test_kept_checkpoints_of_a_run_are_found_and_opened(folders, tmp_path: Path)
     model = service.model("run step 2")
     assert (model.name, model.title) == ("run step 2", "run, step 2")
     assert torch.equal(model.module.visual.proj, service.model("diffclip-scenes").module.visual.proj)
+    (kept.folder / "log.jsonl").unlink()
+    shown = run_of_model(service, "run step 2")
+    assert list(shown.final) == ["vision", "text"]
+    assert shown.said.endswith("It was kept at step 2 of the run run, whose log is drawn where that is chosen.")
     for wrong in (None, {}, {"run": run.key, "step": 3}, {"run": "other", "step": 2}, {"run": [1], "step": {}}):
         with pytest.raises(StudioError, match="No checkpoint of that step"):
             kept_of([run], wrong)

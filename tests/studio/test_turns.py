@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -48,15 +48,26 @@ def clock() -> Clock:
 @pytest.fixture
 def running(clock: Clock) -> LongRun:
     with gr.Blocks(analytics_enabled=False):
-        return LongRun(gr.Number(visible=False), gr.Number(visible="hidden"), Stops(), Turns(clock))
+        return LongRun(gr.Number(), gr.Number(), gr.Number(), Stops(), Turns(clock))
 
 
 def begin(running: LongRun, name: str, asked: float = 10.0) -> Iterator[tuple[Any, ...]]:
     return running._begin(two_steps, LINE, 2)(asked, page(name), name)
 
 
-def poll(running: LongRun, name: str, again: float | None = 11.0, said: str = "") -> Iterator[tuple[Any, ...]]:
-    return running._poll(two_steps, LINE, 2)(again, said, page(name))
+def poll(
+    running: LongRun,
+    name: str,
+    again: float | None = 11.0,
+    said: str = "",
+    run: Callable[..., Iterator[tuple[Any, ...]]] = two_steps,
+) -> Iterator[tuple[Any, ...]]:
+    """A page looks for the turn of its run, and has it begun when it is told to."""
+    line, more, turn = running._look(again, said, page(name))
+    if turn == gr.skip():
+        yield gr.skip(), line, more
+    else:
+        yield from running._in_turn(run, LINE, 2)(turn, page(name))
 
 
 NOTHING = [(gr.skip(), gr.skip(), gr.skip())]
@@ -102,6 +113,14 @@ def test_of_many_that_ask_at_once_one_has_its_turn() -> None:
     for thread in threads:
         thread.join()
     assert found.count(0) == 1
+
+
+def test_who_looks_for_its_turn_does_not_take_it() -> None:
+    turns = Turns()
+    first, second = (turns.take(name, 1.0, ()) for name in "ab")
+    assert [turns.ahead(first), turns.ahead(first), turns.ahead(second)] == [0, 0, 1]
+    assert turns.before(first) == 0
+    assert turns.ahead(first) is None, "it has its turn"
 
 
 def test_who_is_not_heard_of_holds_nobody_up_and_keeps_its_place(clock: Clock) -> None:
@@ -171,6 +190,31 @@ def test_a_run_that_waits_ends_its_event_and_begins_when_it_is_asked_for_and_tho
     assert rest(poll(running, "c", 14.5)) == ran("c")
 
 
+def test_a_page_that_is_gone_after_it_was_told_of_its_turn_holds_nobody_up(running: LongRun, clock: Clock) -> None:
+    first = begin(running, "a")
+    for each in (first, begin(running, "b"), begin(running, "c")):
+        next(each)
+    assert rest(first) == [("a 2", "")]
+    assert running._look(11.0, "", page("b"))[2] == 11.0
+    clock.now += QUIET + 1
+    assert rest(poll(running, "c")) == ran("c")
+    assert rest(running._in_turn(two_steps, LINE, 2)(11.0, page("b"))) == ran("b"), "it was asleep and is back"
+
+
+def test_of_two_that_were_told_of_their_turn_the_slower_one_goes_on_waiting(running: LongRun, clock: Clock) -> None:
+    first = begin(running, "a")
+    for each in (first, begin(running, "b"), begin(running, "c")):
+        next(each)
+    rest(first)
+    assert running._look(11.0, "", page("b"))[2] == 11.0
+    clock.now += QUIET + 1
+    faster = poll(running, "c")
+    next(faster)
+    assert rest(running._in_turn(two_steps, LINE, 2)(11.0, page("b"))) == waits(1)
+    assert rest(faster) == ran("c")[1:]
+    assert rest(poll(running, "b", 12.0)) == ran("b")
+
+
 def test_a_run_that_is_stopped_while_it_waits_makes_no_step_and_lets_the_next_one_in(running: LongRun) -> None:
     first = begin(running, "a")
     for each in (first, begin(running, "b"), begin(running, "c")):
@@ -221,7 +265,7 @@ def test_a_page_that_was_let_go_while_it_slept_is_told_so(running: LongRun, cloc
 
 def test_two_runs_of_one_page_wait_beside_each_other(running: LongRun) -> None:
     with gr.Blocks(analytics_enabled=False):
-        other = LongRun(gr.Number(visible=False), gr.Number(visible="hidden"), Stops(), running.turns)
+        other = LongRun(gr.Number(), gr.Number(), gr.Number(), Stops(), running.turns)
     first = begin(running, "a")
     next(first)
     rest(begin(running, "b"))
@@ -254,7 +298,7 @@ def test_a_run_whose_page_is_gone_or_that_failed_leaves_the_line(running: LongRu
         next(before)
         rest(first)
         rest(before)
-        first = running._poll(failing, LINE, 2)(11.0, "", page("a"))
+        first = poll(running, "a", run=failing)
     next(first)
     rest(begin(running, "b"))
     if gone:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -41,6 +42,40 @@ def test_no_two_listeners_of_one_event_put_each_other_off(demo: gr.Blocks) -> No
                 put_off.setdefault((target, event), []).append(str(fn.name))
     assert put_off
     assert {event: names for event, names in put_off.items() if len(names) > 1} == {}
+
+
+def components(demo: gr.Blocks) -> dict[str, int]:
+    return {str(getattr(block, "label", "")): block._id for block in demo.blocks.values()}
+
+
+def listeners(demo: gr.Blocks, label: str) -> list[Any]:
+    """What is done when a component of this label changes, in the order in which Gradio does it."""
+    target = (components(demo)[label], "change")
+    return [fn for fn in demo.fns.values() if target in fn.targets]
+
+
+def test_a_change_of_picture_or_models_is_heard_of_by_one_function_of_the_browser(demo: gr.Blocks) -> None:
+    """Gradio lets the listeners of one event wait for each other: what has the server answer would hold up the rest."""
+    heard = [listeners(demo, label) for label in ("Picture", "Left model", "Right model")]
+    assert heard[0] == heard[1] == heard[2]
+    assert [fn.fn for fn in heard[0]] == [None]
+    told = listeners(demo, "What is chosen")
+    assert len(told) > 5
+    assert [fn.fn for fn in told if fn.fn] == []
+    passed_on = {components(demo)[label] for label in ("Where it lies", "Names of the models")}
+    assert {output._id for output in told[-1].outputs} == passed_on, "the lines say first what is old"
+    for label in ("Where it lies", "Names of the models"):
+        assert {fn.trigger_mode for fn in listeners(demo, label) if fn.fn} <= {"multiple"}, label
+
+
+def test_picture_and_models_of_an_address_wait_for_no_model(demo: gr.Blocks) -> None:
+    at = components(demo)
+    opening = {fn.name: fn for fn in demo.fns.values() if fn.fn and "load" in [event for _, event in fn.targets]}
+    assert {"open_page", "choose_models"} <= set(opening)
+    fields = {at[label] for label in ("Picture", "Left model", "Right model")}
+    assert {output._id for output in opening["choose_models"].outputs} == {at["Left model"], at["Right model"]}
+    assert opening["choose_models"].queue is False
+    assert fields.isdisjoint({output._id for output in opening["open_page"].outputs})
 
 
 def test_without_models_the_page_says_what_to_do() -> None:

@@ -20,7 +20,11 @@ def unpacked(payload: dict, kind: str) -> np.ndarray:
     shape = len(payload["slots"]), payload["queries"], payload["keys"]
     steps = np.frombuffer(base64.b64decode(payload["maps"][kind]["steps"]), "<i2").reshape(shape)
     top = np.frombuffer(base64.b64decode(payload["maps"][kind]["top"]), "<f4").reshape(*shape[:2], 1)
-    return steps.astype(np.float64) * top / STEPS
+    return restored(steps, top)
+
+
+def restored(steps: np.ndarray, top: np.ndarray) -> np.ndarray:
+    return np.sign(steps) * (steps.astype(np.float64) / STEPS) ** 2 * top
 
 
 def read(model: LoadedModel, alpha: float = 1.0) -> tuple[AttentionMaps, Projections]:
@@ -40,8 +44,17 @@ def test_a_weight_other_than_zero_never_becomes_zero_and_zero_stays_zero() -> No
 def test_rows_come_back_within_one_step_of_their_own_largest_entry() -> None:
     rows = torch.from_numpy(np.random.default_rng(0).normal(0, 1, (3, 5, 50)).astype(np.float32)) ** 3
     steps, top = quantise(rows)
-    again = steps.astype(np.float64) * top[..., None] / STEPS
+    again = restored(steps, top[..., None])
     assert (np.abs(again - rows.numpy()) <= 1.001 * rows.abs().amax(-1, keepdim=True).numpy() / STEPS).all()
+
+
+@pytest.mark.parametrize(("sink", "share"), [(0.9, 0.002), (0.999, 0.01), (1 - 1e-5, 0.1)])
+def test_patches_keep_their_values_beside_a_sink_that_takes_nearly_all_of_the_row(sink: float, share: float) -> None:
+    patches = torch.rand(196, generator=torch.Generator().manual_seed(3)) + 0.1
+    row = torch.cat([torch.tensor([sink]), (1 - sink) * patches / patches.sum()])
+    steps, top = quantise(row[None])
+    error = np.abs(restored(steps, top[:, None])[0] - row.numpy())[1:].max()
+    assert error <= share * float(row[1:].max()), "of the strongest patch"
 
 
 def test_a_row_of_zeros_stays_empty() -> None:

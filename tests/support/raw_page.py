@@ -74,6 +74,11 @@ class Visitor:
                     return message["output"]["data"]
         raise AssertionError(f"{name} ended without an answer.")
 
+    def at_once(self, name: str, data: list[Any]) -> list[Any]:
+        """What an event gives its outputs that does not go by way of the queue."""
+        sent = {"data": data, "fn_index": self.page.events[name], "session_hash": self.session}
+        return self.http.post("gradio_api/run/predict", json=sent).raise_for_status().json()["data"]
+
     def ask(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """What a server function of the viewer answers."""
         sent = {"data": asked, "component_id": self.page.viewer, "fn_name": name, "session_hash": self.session}

@@ -17,14 +17,14 @@ from studio.explain_all import explain_all, method_of
 from studio.explained import explanations_strip
 from studio.intervened_maps import MapChoice, maps_strip
 from studio.intervening import changed_model
+from studio.result_store import Result, new_token
 from studio.service import Service
 from studio.sparsity_sides import MATCHES, Controls
 from studio.sparsity_similarity import answers_shown
 from studio.sparsity_view import segment_shown, show_sparsity, sweep_shown
 from studio.strip import Strip
-from studio.strip_store import Result, new_token
 from studio.sweep_figure import sweep_chart
-from studio.sweeping import Sweep, lambda_asked, swept_models
+from studio.sweeping import lambda_asked, swept_models
 from studio.tab_recipe import Settings, TabRecipe, read_tab_recipe
 from studio.tab_settings import (
     alpha_sweep_settings,
@@ -126,7 +126,7 @@ def over_lambda(
     asked = lambda_asked(classes, "a {}", 2, "mean", "weights", other, "vision", False)
     *_, results = swept_models(service, scene, NAMES, edits(a2), asked)
     assert isinstance(results, list)
-    chart = sweep_chart([each for each in results if isinstance(each, Sweep)])
+    chart = sweep_chart(results)
     assert chart is not None
     return chart, lambda_sweep_settings(service, NAMES, edits(a2), results, asked)
 
@@ -150,7 +150,7 @@ CHARTS: dict[str, Callable[[Service, Upload], tuple[Chart, Settings]]] = {
 
 def taken(service: Service, scene: Upload | None, made: tuple[Result, Settings], **style: Any) -> dict[str, bytes]:
     """The files of a result, as a page gets them that was given it."""
-    token = service.strips.keep(new_token(), made[0], None if scene is None else picture_of(scene), made[1])
+    token = service.results.keep(new_token(), made[0], None if scene is None else picture_of(scene), made[1])
     answer = take_strip_server(service)({"token": token, **style})
     assert "error" not in answer, answer
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(answer["data"]))) as archive:

@@ -16,7 +16,7 @@ from models import LoadedModel
 from studio.recipe import OPACITY, Panel, View
 from studio.render import shapes
 from studio.render.figure import figure_of
-from studio.render.over_picture import between, grey_picture
+from studio.render.over_picture import between, between_kept, finer, grey_picture
 from studio.render.ramps import colours
 from studio.render.raster import DPI, png_bytes, raster
 from studio.render.readings import Spoken
@@ -243,6 +243,24 @@ def test_a_smooth_drawing_meets_the_values_at_patch_centres_and_says_what_it_is(
     _, figure = drawn(view_of(*KINDS, drawing="smooth"), looks, picture(48, 48))
     assert cells_of(figure)[0].colours.shape[:2] == (32, 32)
     assert any("interpolated" in text for text in words_of(figure))
+
+
+def test_a_smooth_drawing_takes_no_colour_from_what_is_set_aside(looks: dict[str, Look]) -> None:
+    view = view_of(("a", "weights"), drawing="smooth", set_aside="sinks", scale="raw", ramp="linear")
+    shown, _ = drawn(view, looks, picture(48, 48))
+    aside = np.zeros((4, 4), dtype=bool)
+    aside[1, 2] = True
+    values = np.where(aside, 100.0, 1.0)
+    assert between(values).max() > 50
+    kept = ~finer(aside)
+    assert between_kept(values, aside)[kept] == pytest.approx(1)
+    assert between_kept(values, ~aside & False) == pytest.approx(between(values))
+    assert between_kept(values, np.ones((4, 4), dtype=bool)) == pytest.approx(0)
+    sunk = replace(shown[0], values=values, aside=aside, top=2.0)
+    cells = cells_of(figure_of(recipe_with(view, looks, picture(48, 48)), (sunk,), picture(48, 48), ""))[0]
+    half = colours(np.ones((1, 1)), 2.0, signed=False, root=False)[0, 0]
+    assert (cells.drawn == kept).all()
+    assert (cells.colours[kept] == half).all()
 
 
 def test_the_caption_says_where_everything_comes_from(looks: dict[str, Look]) -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from studio.recipe import VERSION
-from studio.render.layout import MARGIN, WIDTH
+from studio.render.layout import INK, MARGIN, SMALL, WIDTH
 from studio.render.raster import raster
-from studio.render.shapes import Area, Cells, Drawn, Hatching, Lines, Words, text_width
+from studio.render.shapes import Area, Cells, Clip, Drawn, Hatching, Lines, Place, Words, lacking, text_width
 from studio.render.token_figure import columns_of, token_figure, tops_of
 from studio.render.vector import svg_text
 from studio.tab_recipe import TabRecipe
@@ -91,3 +91,19 @@ def test_turned_text_stands_where_the_vector_puts_it() -> None:
     assert right == pytest.approx(20, abs=1)
     assert right - left == pytest.approx(8 * 0.73, abs=1)
     assert bottom - top == pytest.approx(text_width("HHHH", 8), abs=3)
+
+
+def test_a_picture_says_below_how_many_signs_are_boxes_in_it_and_the_vector_has_them() -> None:
+    words = Words(10, 20, "λ 水 cat", 8), Clip(Place(0, 0, 510, 40), (Words(10, 30, "水😀", 8, bold=True),))
+    assert lacking(words) == ["水", "水", "😀"]
+    bare = Drawn(WIDTH, 60, words, "", "")
+    plain = raster(Drawn(WIDTH, 60, (Words(10, 20, "λ cat", 8),), "", ""))
+    taller = raster(bare)
+    assert taller.height > plain.height
+    below = np.asarray(taller.convert("L"))[plain.height :]
+    said = "Boxes in this PNG stand for signs that its font does not have, 3 in all: U+6C34, U+1F600."
+    remark = Words(MARGIN, 60, f"{said} The SVG and the tables of the same figure hold them.", SMALL, colour=INK)
+    wanted = np.asarray(raster(Drawn(WIDTH, taller.height * 72 / 300, (remark,), "", "")).convert("L"))
+    assert np.array_equal(wanted[plain.height :], below)
+    assert "水" in svg_text(bare)
+    assert "Boxes" not in svg_text(bare)

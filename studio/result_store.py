@@ -11,8 +11,8 @@ from studio.store import BoundedStore
 from studio.strip import Strip, strip_value
 from studio.tab_recipe import Settings
 
-STRIP_BYTES = 64 * 2**20
-_TEXT_BYTES = 16 * 2**10  # what the texts of a strip take, generously
+RESULT_BYTES = 64 * 2**20
+_TEXT_BYTES = 16 * 2**10  # what the texts of a result take, generously
 _GONE = "The server let go of what was shown here to save memory: make it again, then take it away."
 
 
@@ -34,10 +34,10 @@ class Kept:
     settings: Settings
 
 
-class StripStore:
+class ResultStore:
     """The results that were shown last. Who was given a token can take away what it names, and nobody else can."""
 
-    def __init__(self, capacity: int = STRIP_BYTES) -> None:
+    def __init__(self, capacity: int = RESULT_BYTES) -> None:
         self._kept: BoundedStore[str, Kept] = BoundedStore(capacity)
         # Drawing takes a processor for a moment, so figures are made one after the other.
         self.one_at_a_time = threading.Lock()
