@@ -51,3 +51,12 @@ def layer_to_show(asked: int, depths: Sequence[int]) -> tuple[int, int]:
     there = [depth for depth in depths if depth] or [1]
     deepest = max(there) - 1
     return deepest, asked if 0 <= asked <= deepest else min(there) - 1
+
+
+def untouched(layer: Any) -> bool:
+    """Whether what a `layer_slider` holds was neither chosen nor filled: its tab was not opened yet.
+
+    What such a tab is filled with when other models are chosen comes when it is opened. An answer before that, which
+    may come after seconds in which models are loaded, would take the place of what the address sets meanwhile.
+    """
+    return layer == MOST_LAYERS

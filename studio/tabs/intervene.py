@@ -12,7 +12,7 @@ from studio.changes import controls_value
 from studio.chart_plotly import plot_figure
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.fields import layer_slider, layer_to_show
+from studio.fields import layer_slider, layer_to_show, untouched
 from studio.filled import filled_whole
 from studio.intervened_maps import map_choice, maps_strip
 from studio.intervening import changed_model
@@ -196,6 +196,12 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
     def fill(left: str, right: str, left_edits: Any, right_edits: Any, layer: float, head: str) -> tuple[Any, ...]:
         return _filled(service, (left, right), (left_edits, right_edits), layer, head)
 
+    @told
+    def fill_again(left: str, right: str, left_edits: Any, right_edits: Any, layer: float, head: str) -> Any:
+        if untouched(layer):
+            return tuple(gr.skip() for _ in filled)
+        return fill(left, right, left_edits, right_edits, layer, head)
+
     def ran(picture: Upload, left: str, right: str, *asked: Any) -> tuple[str, dict[str, Any] | None]:
         return _ran(service, picture, (left, right), *asked)
 
@@ -216,7 +222,7 @@ def _wire_runs(tab: gr.Tab, at: LookedAt, w: _Widgets, service: Service) -> None
     asked = asked_with(at, tab.select, w.run.click)
     new: dict[str, Any] = {"inputs": [at.picture, asked, at.changed], "js": click_if_new("intervene-run")}
     tab.select(fill, filling, filled, **private).success(run_opened, [*at.inputs, *w.asked], results, **private)
-    at.models.change(fill, filling, filled, **EACH_TIME, **private).success(None, **new)
+    at.models.change(fill_again, filling, filled, **EACH_TIME, **private).success(None, **new)
     at.file.change(None, **new)
     # A dropdown tells of each choice twice, and of none when it is left: only another value counts.
     w.head.change(None, at.picture, js=click_if_seen("intervene-run"))

@@ -11,7 +11,7 @@ from models import StudioError
 from models.presets import PRESETS
 from studio.examples import Example
 from studio.failures import told, told_steps
-from studio.fields import layer_slider, number_slider
+from studio.fields import layer_slider, layer_to_show, number_slider, untouched
 from studio.filled import filled_whole
 from studio.kept_runs import run_key
 from studio.looked_at import EACH_TIME, MODEL_EVENT, LookedAt
@@ -270,12 +270,16 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
         picture: Upload | None, left: str, right: str, layer: float, query: str, query_of: str
     ) -> tuple[Any, ...]:
         towers = [service.model(name).vision for name in (left, right)]
-        depths = [tower.layers for tower in towers if tower.layers] or [1]
-        last, at = max(depths) - 1, filled_whole(layer, "Layer")
+        last, shown = layer_to_show(filled_whole(layer, "Layer"), [tower.layers for tower in towers])
         heads = [gr.Dropdown(["mean", *map(str, range(tower.heads))]) for tower in towers]
         moved = _query_moved(service, picture, query, query_of, left)
-        # As on Compare, a layer that is past the last one becomes the last one that both models have.
-        return gr.Slider(maximum=last, value=at if at <= last else min(depths) - 1), *heads, moved, left
+        return gr.Slider(maximum=last, value=shown), *heads, moved, left
+
+    @told
+    def other_bounds(picture: Upload | None, left: str, right: str, layer: float, *query: str) -> tuple[Any, ...]:
+        if untouched(layer):
+            return tuple(gr.skip() for _ in ask[1])
+        return bounds(picture, left, right, layer, *query)
 
     @told
     def ask_patch(event: gr.EventData, picture: Upload | None, left: str, right: str) -> str:
@@ -337,7 +341,7 @@ def _wire(at: LookedAt, service: Service, tab: gr.Tab, w: _Widgets) -> None:
     asked = asked_with(at, w.show.click)
     new: dict[str, Any] = {"inputs": [at.picture, asked, at.changed], "js": click_if_new("sparsity-show")}
     tab.select(bounds, *ask, **shared).then(None, js=again)
-    at.models.change(bounds, *ask, **EACH_TIME, **shared).success(None, **new)
+    at.models.change(other_bounds, *ask, **EACH_TIME, **shared).success(None, **new)
     # An uploaded mask belongs to the picture for which it was uploaded, and goes with it before anything is measured.
     at.file.change(None, None, w.mask, js="() => null", show_progress="hidden", **EACH_TIME)
     at.file.change(None, **new)

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from browsing import Studio, row_of, texts_seen, watch_texts
+from browsing import Studio, row_of, slowed, texts_seen, watch_texts
 from playwright.sync_api import Locator, expect
 
 from models import load_model, open_picture, statistics
+from studio import bring as bringing
 from studio.examples import load_examples
 
 SAID = "#brought .said"
@@ -25,6 +26,13 @@ def recognised(studio: Studio, label: str) -> Locator:
     return studio.page.locator("#brought details").first.locator(f"dd.{label}")
 
 
+@pytest.fixture
+def heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models take as long to load as larger ones do, so that the page draws what is told meanwhile."""
+    monkeypatch.setattr(bringing, "load_model", slowed(load_model, 1.2))
+
+
+@pytest.mark.usefixtures("heavy")
 def test_a_named_model_is_loaded_with_settings_and_read_by_the_panels(studio: Studio) -> None:
     bring(studio)
     studio.page.locator("#bring-name input, #bring-name textarea").first.fill("diffclip-scenes")
@@ -46,6 +54,7 @@ def test_a_named_model_is_loaded_with_settings_and_read_by_the_panels(studio: St
     expect(studio.page.locator("#right input")).to_have_value("DiffCLIP, scenes · lambda_init = 0.25")
 
 
+@pytest.mark.usefixtures("heavy")
 def test_files_are_sent_recognised_and_read_by_the_panels(studio: Studio, folders: tuple[Path, Path]) -> None:
     bring(studio)
     studio.click(0, 0.96, 0.96)

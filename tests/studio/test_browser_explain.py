@@ -6,7 +6,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 from browsing import Studio, texts_seen, watch_texts
-from hooked import pictures_read
+from hooked import pictures_read, slow_models
 from playwright.sync_api import Locator, expect
 from saved_files import FILES, recipe_in, saved_by
 
@@ -130,8 +130,9 @@ def test_a_long_method_tells_its_cost_before_and_how_far_it_is(tab: Studio, look
     expect(tab.page.locator("#explain-cost")).to_have_text(cost_in_words(method))
     each = passes(method, (0, 0), 0)
     watch_texts(tab.page, "#explain-status")
-    tab.page.locator("#explain-run").click()
-    expect(tab.page.locator("#explain-status")).to_contain_text(f"{2 * each} passes in")
+    with slow_models(0.2):  # as larger ones, so that the page draws what is told meanwhile
+        tab.page.locator("#explain-run").click()
+        expect(tab.page.locator("#explain-status")).to_contain_text(f"{2 * each} passes in")
     check_strip(tab, looks, TEXTS[:1], method)
     told = [re.match(rf"(\d+) of {2 * each} passes", text) for text in texts_seen(tab.page)]
     made = [int(match[1]) for match in told if match]

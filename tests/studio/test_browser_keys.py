@@ -256,6 +256,7 @@ def test_a_list_of_choices_does_not_stay_over_the_page_when_tab_leaves_it(shared
     page.keyboard.press("Tab")
     expect(page.locator("#explain-part input").first).to_be_focused()
     expect(choices).to_have_count(0)
+    page.wait_for_timeout(300)  # in which the field ends what it does when it is left
     page.keyboard.press("Shift+Tab")
     expect(choices.get_by_role("option")).to_have_count(6)
     page.keyboard.press("ArrowDown")

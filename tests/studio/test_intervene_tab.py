@@ -4,6 +4,7 @@ import gradio as gr
 import pytest
 
 from studio.examples import Example
+from studio.fields import MOST_LAYERS
 from studio.looked_at import RUNS_LONG, RUNS_MODEL, choose_what_is_looked_at
 from studio.service import Service
 from studio.tabs.intervene import intervene_tab, need_other
@@ -24,7 +25,7 @@ def demo(service: Service, examples: tuple[Example, ...]) -> gr.Blocks:
 
 
 def test_events_that_run_a_model_wait_for_each_other(demo: gr.Blocks) -> None:
-    names = {"fill", "run_edits", "run_opened", "read"}
+    names = {"fill", "fill_again", "run_edits", "run_opened", "read"}
     running = [fn for fn in demo.fns.values() if fn.fn and fn.name in names]
     assert {fn.name for fn in running} == names
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in running} == {(RUNS_MODEL, 1)}
@@ -37,7 +38,7 @@ def test_a_sweep_waits_in_the_line_of_long_runs_and_not_for_short_ones(demo: gr.
 
 @pytest.mark.parametrize(("asked", "kept"), [("mean", "mean"), ("1", "1"), ("3", "3"), ("4", "mean"), (None, "mean")])
 def test_the_chosen_head_stays_where_one_of_the_models_has_it(demo: gr.Blocks, asked: str | None, kept: str) -> None:
-    fills = [fn for fn in demo.fns.values() if fn.fn and fn.name == "fill"]
+    fills = [fn for fn in demo.fns.values() if fn.fn and fn.name in ("fill", "fill_again")]
     assert len(fills) == 2, "the tab is opened, another model is chosen"
     for fill in fills:
         names = [getattr(block, "elem_id", None) for block in fill.inputs]
@@ -47,6 +48,14 @@ def test_the_chosen_head_stays_where_one_of_the_models_has_it(demo: gr.Blocks, a
         assert layer.value == 1
         assert [name for name, _ in head.choices] == ["mean", "0", "1", "2", "3"]
         assert head.value == kept
+
+
+def test_a_tab_that_was_not_opened_yet_is_not_filled_when_a_model_is_chosen(demo: gr.Blocks) -> None:
+    """The answer would come after what the address sets meanwhile, and take its place."""
+    again, fill = (next(fn.fn for fn in demo.fns.values() if fn.name == name) for name in ("fill_again", "fill"))
+    names = ("clip-scenes", "diffclip-scenes")
+    assert again(*names, None, None, float(MOST_LAYERS), "mean") == (gr.skip(),) * 4
+    assert fill(*names, None, None, float(MOST_LAYERS), "mean")[2].value == 2
 
 
 def test_another_picture_is_named_kept_and_held_against_that_of_a_link(
@@ -68,7 +77,17 @@ def test_another_picture_is_named_kept_and_held_against_that_of_a_link(
 
 
 def test_no_event_of_these_tabs_is_public_and_no_connection_is_held_open(demo: gr.Blocks) -> None:
-    ours = {"fill", "run_edits", "run_opened", "sweep", "read", "read_opened", "choose_other", "keep_other"}
+    ours = {
+        "fill",
+        "fill_again",
+        "run_edits",
+        "run_opened",
+        "sweep",
+        "read",
+        "read_opened",
+        "choose_other",
+        "keep_other",
+    }
     assert {fn.api_visibility for fn in demo.fns.values() if fn.fn and fn.name in ours} == {"private"}
     assert demo.get_config_file()["connect_heartbeat"] is False
 

@@ -8,6 +8,7 @@ import gradio as gr
 import pytest
 
 from studio.examples import Example
+from studio.fields import MOST_LAYERS
 from studio.looked_at import choose_what_is_looked_at
 from studio.service import Service
 from studio.tabs.sparsity import sparsity_tab
@@ -17,13 +18,13 @@ from studio.uploads import Upload
 FINE, COARSE = "diffclip-vision-scenes", "clip-scenes"
 
 
-def bounds_of(service: Service, examples: tuple[Example, ...]) -> Callable[..., Any]:
+def bounds_of(service: Service, examples: tuple[Example, ...], name: str = "bounds") -> Callable[..., Any]:
     """What brings the tab's fields to the models that are chosen."""
     with gr.Blocks(analytics_enabled=False) as demo:
         looked_at = choose_what_is_looked_at(service, examples)
         with gr.Tab("Sparsity") as tab:
             sparsity_tab(looked_at, service, tab, examples)
-    return next(fn.fn for fn in demo.fns.values() if fn.name == "bounds" and fn.fn)
+    return next(fn.fn for fn in demo.fns.values() if fn.name == name and fn.fn)
 
 
 @pytest.fixture
@@ -78,3 +79,13 @@ def test_the_first_view_is_of_the_last_layer_that_both_models_have(
         layers = {at: bounds(None, *names, at, "CLS", names[0])[0] for at in (64, deep - 1, 0)}
         assert {at: slider.value for at, slider in layers.items()} == {64: flat - 1, deep - 1: deep - 1, 0: 0}
         assert {slider.maximum for slider in layers.values()} == {deep - 1}
+
+
+def test_a_tab_that_was_not_opened_yet_is_not_filled_when_a_model_is_chosen(
+    folders: tuple[Path, Path], examples: tuple[Example, ...]
+) -> None:
+    """The answer would come after what the address sets meanwhile, and take its place."""
+    service = Service((FINE, folders[0]), examples)
+    other_bounds = bounds_of(service, examples, "other_bounds")
+    assert other_bounds(None, FINE, COARSE, MOST_LAYERS, "CLS", FINE) == (gr.skip(),) * 5
+    assert other_bounds(None, FINE, COARSE, 1, "CLS", FINE)[0].value == 1
