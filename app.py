@@ -4,8 +4,10 @@ import os
 
 from models.allocator import share_one_heap
 from studio.ui import build_app, launch_settings
+from studio.uploads import own_folder
 
 share_one_heap()
+own_folder()
 demo = build_app()
 
 if __name__ == "__main__":

@@ -4,6 +4,10 @@ Gradio's own loading drops transparency, clips 16-bit pictures, and opens any pa
 field gets a loader of ours: the file must lie in Gradio's upload folder and is read by `models.open_picture`.
 """
 
+import atexit
+import os
+import shutil
+import tempfile
 from abc import ABCMeta
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,18 @@ from studio.failures import told
 from studio.upload import Upload
 
 
+def own_folder() -> None:
+    """Keep what this process is sent in a folder of its own, until it ends; one that GRADIO_TEMP_DIR names stays.
+
+    Gradio has one folder for all apps of a person, where a file is named by its content, and an app that ends deletes
+    what it has there. With it would go the scenes and uploads of another that still runs.
+    """
+    if not os.environ.get("GRADIO_TEMP_DIR"):
+        folder = tempfile.mkdtemp(prefix="diffclip-studio-")
+        os.environ["GRADIO_TEMP_DIR"] = folder
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
 def read_upload(path: str | None, folder: Path) -> Upload:
     """The picture in the file at `path`, which must lie inside the upload folder.
 
@@ -24,7 +40,10 @@ def read_upload(path: str | None, folder: Path) -> Upload:
     """
     file = Path(path or "/").resolve()
     if not file.is_relative_to(folder.resolve()) or not file.is_file():
-        raise StudioError("That is not an uploaded picture: choose a file, or drop one on the picture field.")
+        raise StudioError(
+            "That is not an uploaded picture, or it is no longer on the server: choose it again, or drop a file on the "
+            "picture field."
+        )
     return Upload(open_picture(file), file)
 
 

@@ -22,6 +22,13 @@ from studio.examples import Example, load_examples
 from studio.service import Service
 from studio.ui import build_app, launch_settings
 from studio.upload import Upload
+from studio.uploads import own_folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def what_pages_are_sent_is_of_this_process() -> None:
+    """Tests of another process, which end their apps, delete nothing here."""
+    own_folder()
 
 
 @pytest.fixture(scope="session")

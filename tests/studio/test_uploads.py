@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -9,7 +10,7 @@ from gradio.utils import get_upload_folder
 from PIL import Image
 
 from models import StudioError
-from studio.uploads import picture_field, read_upload
+from studio.uploads import own_folder, picture_field, read_upload
 
 
 def bad_files(folder: Path) -> dict[str, Path]:
@@ -32,6 +33,22 @@ def test_each_bad_file_gets_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(StudioError, match=r"[Tt]he (file|picture) .+: .+") as caught:
             read_upload(str(path), tmp_path)
         assert str(tmp_path) not in str(caught.value), name
+
+
+def test_what_is_sent_lies_in_a_folder_of_this_process_unless_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    monkeypatch.setattr("studio.uploads.atexit.register", lambda *args, **named: kept.append((*args, named)))
+    monkeypatch.setenv("GRADIO_TEMP_DIR", "")
+    own_folder()
+    folder = Path(get_upload_folder())
+    try:
+        assert folder.name.startswith("diffclip-studio-")
+        assert folder.is_dir()
+        own_folder()
+        assert Path(get_upload_folder()) == folder
+        assert [(path, named) for _, path, named in kept] == [(str(folder), {"ignore_errors": True})]
+    finally:
+        folder.rmdir()
 
 
 def test_a_file_outside_the_upload_folder_is_refused_like_one_that_is_not_there(tmp_path: Path) -> None:
