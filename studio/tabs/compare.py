@@ -151,9 +151,17 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> Any:
 
     @told
     def settle(
-        opened: Any, picture: Upload | None, left: str, right: str, classes: str, template: str, shown: Any
+        opened: Any,
+        linked: Any,
+        there: Any,
+        picture: Upload | None,
+        left: str,
+        right: str,
+        classes: str,
+        template: str,
+        shown: Any,
     ) -> Any:
-        if not opened:
+        if not opened or linked != there:
             # What the address names is on its way: an answer to what is chosen by now would come after, without it.
             return gr.skip(), gr.skip(), gr.skip()
         shown = shown if isinstance(shown, dict) else {}
@@ -184,7 +192,9 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> Any:
     # Answers come in the order of their questions, and a choice may be made while an earlier one is answered. So after
     # the answer to a choice it is seen whether what is shown is what is chosen by now; nothing follows on that.
     opened = gr.Textbox("", visible=False)
-    settled = [opened, at.picture, *asked, w.viewer], answered
+    # The picture that the address names, and the same again when its field has it.
+    linked, there = (gr.Textbox("", visible="hidden", label=f"Picture of the link{part}") for part in ("", ", taken"))
+    settled = [opened, linked, there, at.picture, *asked, w.viewer], answered
     settling = {**shared, **EACH_TIME, "js": _ASKED_AND_SHOWN}
     compared[0].success(settle, *settled, **settling)
     # A model that was brought, or named by the address, changes a field without a person's choice in it.
@@ -203,13 +213,14 @@ def _wire(demo: gr.Blocks, at: LookedAt, w: _Widgets, bench: _Bench) -> Any:
     questions = {**shared, "trigger_mode": "multiple"}
     w.viewer.select(_relevance_steps(bench), at.picture, w.viewer, **questions)
     w.viewer.expand(_overview_steps(bench), None, w.viewer, **questions)
-    chosen = _choose_linked(demo, at, bench)
+    chosen = _choose_linked(demo, at, bench, linked, there)
+    there.change(settle, *settled, **settling)
     first = demo.load(_opening(bench), asked, [w.viewer, w.scores, at.scenes], **shared)
     first.then(None, None, opened, js="() => 'whether it was shown or not'", **private)
     return chosen
 
 
-def _choose_linked(demo: gr.Blocks, at: LookedAt, bench: _Bench) -> Any:
+def _choose_linked(demo: gr.Blocks, at: LookedAt, bench: _Bench, token: gr.Textbox, there: gr.Textbox) -> Any:
     """Have models and picture chosen that the address names; the event after which the models are.
 
     The browser knows the models of the start itself, so these are chosen before anything can be asked for. A picture
@@ -226,14 +237,14 @@ def _choose_linked(demo: gr.Blocks, at: LookedAt, bench: _Bench) -> Any:
         return _chosen(bench.service, *names)
 
     @told
-    def choose_picture(token: str) -> str | None:
+    def choose_picture(token: str) -> tuple[str | None, str]:
         picture = bench.linked(read_link([("picture", str(token))], bench.service.knows))
-        return None if picture is None else str(picture.file)
+        return None if picture is None else str(picture.file), token
 
-    models, token = [at.left, at.right], gr.Textbox("", visible="hidden", label="Picture of the link")
+    models = [at.left, at.right]
     known = _KNOWN % json.dumps(bench.service.names)
     demo.load(None, models, [*models, token], js=known, **private)
-    token.change(choose_picture, token, at.picture, queue=False, **private)
+    token.change(choose_picture, token, [at.picture, there], queue=False, **private)
     return demo.load(choose_models, models, models, queue=False, **private)
 
 

@@ -185,6 +185,7 @@ def test_of_a_scene_and_a_file_that_are_chosen_one_right_after_the_other_the_las
     own.save(tmp_path / "own.png")
     scene, picture = studio.page.locator("#scenes button").nth(1), studio.page.locator("#picture img").first
     scene.click()
+    expect(picture).to_have_attribute("src", re.compile("scene-1.png"))
     studio.upload(tmp_path / "own.png")
     studio.wait_shown(token=picture_token(own))
     expect(picture).to_have_attribute("src", re.compile("own.png"))

@@ -10,6 +10,7 @@ import pytest
 from studio.examples import FOLDER, PHOTOGRAPHS, load_examples, picture_token
 from studio.looked_at import RUNS_MODEL
 from studio.ui import build_app, launch_settings
+from studio.upload import Upload
 from studio.viewer import SCRIPTS
 
 STUDIO = Path(__file__).resolve().parents[2] / "studio"
@@ -127,3 +128,16 @@ def test_a_token_names_pixels_and_not_files(tmp_path: Path) -> None:
     again = [Image.open(tmp_path / name).convert("RGB") for name in ("a.png", "b.bmp")]
     assert {picture_token(each) for each in again} == {picture_token(image)}
     assert picture_token(image.transpose(Image.Transpose.ROTATE_90)) != picture_token(image)
+
+
+def test_what_is_shown_is_not_settled_before_the_picture_of_the_address_is_in_its_field(
+    demo: gr.Blocks, scene: Upload
+) -> None:
+    """An answer about the picture of before would come after the one that the address asked for, and stay."""
+    settle = next(fn.fn for fn in demo.fns.values() if fn.name == "settle")
+    assert settle is not None
+    chosen = (scene, "clip-scenes", "diffclip-scenes", "cat", "a photo of a {}", {})
+    for opened, linked, there in (("", "", ""), ("yes", scene.token, ""), ("", scene.token, scene.token)):
+        assert settle(opened, linked, there, *chosen) == (gr.skip(),) * 3
+    for token in ("", scene.token):
+        assert settle("yes", token, token, *chosen)[0]["token"] == scene.token
