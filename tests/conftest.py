@@ -20,16 +20,6 @@ def pytest_configure() -> None:
     torch.set_num_threads(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several processes, tests of a file stay in one, since they share models and pages; so do all in a browser.
-
-    Two browsers at once would wait for each other.
-    """
-    for item in items:
-        group = "browser" if "browser" in getattr(item, "fixturenames", ()) else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def tokenizer() -> DomainTokenizer:
     return train_tokenizer(CAPTIONS, vocab_size=290, context=16)

@@ -71,7 +71,7 @@ def test_the_commands_of_the_readme_are_two_one_liners_for_app_and_tests() -> No
     set_up = [line for line in text.splitlines() if line.startswith("python3 -m venv")]
     assert [line.rpartition(" && ")[2] for line in set_up] == [
         ".venv/bin/python app.py",
-        ".venv/bin/python -m pytest -n 2",
+        ".venv/bin/python -m pytest",
     ]
     assert set(re.findall(r"-m train ([\w-]+)", text)) <= set(COMMANDS)
 
