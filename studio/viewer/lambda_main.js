@@ -177,7 +177,13 @@ const keepLayer = () => {
   T.layer = null;
   keepChart();
 };
-watch('value', () => { T.at = null; T.marked = false; keepLayer(); offer(); redraw(); keepHidden(); });
+watch('value', () => {
+  // Whoever stands on a run by keys stays on it.
+  const { run } = element.contains(document.activeElement) ? document.activeElement.dataset : {};
+  T.at = null; T.marked = false;
+  keepLayer(); offer(); redraw(); keepHidden();
+  if (run) element.querySelector(`.runs [data-run="${CSS.escape(run)}"]`)?.focus();
+});
 let width = 0;
 new ResizeObserver(() => {
   if (Math.abs(element.clientWidth - width) < 2) return;

@@ -269,6 +269,7 @@ def test_a_run_is_hidden_and_shown_again_by_keys_without_losing_the_focus(shared
     page, chart = shared_studio.page, shared_studio.page.locator("#lambda-chart")
     page.get_by_role("tab", name="λ trajectories", exact=True).click()
     run = chart.locator(".runs button").first
+    expect(chart.locator("section").first).to_be_visible()
     run.focus()
     page.keyboard.press("Enter")
     expect(chart.locator("section")).to_have_count(0)
